@@ -4,6 +4,7 @@ One leader works for a task of each kind of helper at once. `test_slow_peers` ha
 trouble does not end.
 """
 
+import itertools
 import json
 import subprocess
 import threading
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.flat import repeat_until_flat
 from tests.support.hostile_peers import SLOW_TO_END, TROUBLES, once
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.processes import Processes
@@ -37,10 +39,10 @@ def aggregation(services: Processes, task_id: str) -> dict[str, int]:
     return counts
 
 
-def wait_until_aggregated(services: Processes, tasks: dict[str, str]) -> None:
+def wait_until_aggregated(services: Processes, tasks: dict[str, str], reports: int) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     for name, task_id in tasks.items():
-        while (counts := aggregation(services, task_id)) != {"aggregated": 3}:
+        while (counts := aggregation(services, task_id)) != {"aggregated": reports}:
             assert time.monotonic() < deadline, (name, counts)
             time.sleep(0.5)
 
@@ -67,18 +69,28 @@ def test_reports_outlast_whatever_a_helper_answers_and_keep_no_other_waiting(
         services = stack.enter_context(Processes(tmp_path, **SETTINGS))
         services.started_as = subprocess.Popen
         tasks: dict[str, str] = {}
+        peers: dict[str, SlowPeer] = {}
         files: list[Path] = []
         for name in sorted(names):
             prefix = "behind/a/proxy" if name == "well" else ""
-            peer = stack.enter_context(SlowPeer(services.urls["helper"], troubles[name](), prefix))
+            peer = SlowPeer(services.urls["helper"], troubles[name](), prefix)
+            peers[name] = stack.enter_context(peer)
             tasks[name], file = services.make_task(name, *TASK, "--helper", peer.url)
             files.append(file)
         services.start("helper", "leader")
-        for file in files:
-            services.prio("upload", file, "1", "0", "1")
-        wait_until_aggregated(services, {"well": tasks["well"]})
-        is_well.set()
-        wait_until_aggregated(services, tasks)
+        rounds = itertools.count(1)
+
+        def attack() -> None:
+            is_well.clear()
+            reports = 3 * next(rounds)
+            for name, peer in peers.items():
+                peer.trouble = troubles[name]()
+            for file in files:
+                services.prio("upload", file, "1", "0", "1")
+            wait_until_aggregated(services, {"well": tasks["well"]}, reports)
+            is_well.set()
+            wait_until_aggregated(services, tasks, reports)
+
+        assert repeat_until_flat(services, "leader", attack) < LIMIT
         log = services.log_path("leader").read_text()
         assert [line for line in log.splitlines() if "Traceback" in line] == []
-        assert services.peak_memory("leader") < LIMIT

@@ -9,7 +9,7 @@ import resource
 import subprocess
 import time
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ import pytest
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import resources_of
 from tests.support import hostile
+from tests.support.flat import repeat_until_flat
 from tests.support.patience import PATIENCE_SECONDS, wait_until
 from tests.support.processes import Processes
 
@@ -39,6 +40,9 @@ GROWTH = 100
 
 REQUESTS, CONNECTIONS = 100_000, 1_000
 """What each resource has to bear."""
+
+FLOODS = 4
+"""In how many parts, at least: memory is compared from one to the next."""
 
 
 class Attacked(NamedTuple):
@@ -127,10 +131,13 @@ class Line:
         shown = self.processes.prio("task", "show", "--config", config, self.honest_id)
         return int(json.loads(shown.stdout)["reports"]["aggregation"].get("aggregated", 0))
 
-    def check(self, name: str, scale: int) -> None:
+    def bear(self, name: str, scale: int, attack: Callable[[], object]) -> None:
+        """Attack until memory is flat: the service is there and has not grown beyond its bound."""
+        self.check(name, scale, repeat_until_flat(self.processes, name, attack))
+
+    def check(self, name: str, scale: int, peak: int) -> None:
         """Whatever was sent, the service is there and has not grown beyond its bound."""
         assert hostile.answers(self.config_of(name))
-        peak = self.processes.peak_memory(name)
         print(f"{name}: {self.before[name]} to {peak} MiB")  # noqa: T201 - a measurement, with -s
         assert peak < LIMIT
         if scale == SMALL:
@@ -164,37 +171,44 @@ def test_bytes_that_are_not_reports_cost_no_more_than_their_size(
 ) -> None:
     count = 4 * MIB * scale // len(report)
     size = count * len(report)
-    with hostile.connect(line.reports, 120) as connection:
-        head = hostile.post(line.reports, "upload-req", size)
-        hostile.send(connection, itertools.chain([head], hostile.repeated(report, size)))
-        assert hostile.status_of(connection) in (200, 413, None)
-    line.check("leader", scale)
+
+    def attack() -> None:
+        with hostile.connect(line.reports, 120) as connection:
+            head = hostile.post(line.reports, "upload-req", size)
+            hostile.send(connection, itertools.chain([head], hostile.repeated(report, size)))
+            assert hostile.status_of(connection) in (200, 413, None)
+
+    line.bear("leader", scale, attack)
 
 
 @pytest.mark.parametrize("scale", SIZES)
 @pytest.mark.parametrize("name", ["leader", "helper"])
 def test_a_header_without_end_is_cut_off(line: Line, name: str, scale: int) -> None:
     url = line.config_of(name)
-    with hostile.connect(url, 30) as connection:
-        connection.sendall(hostile.head("GET", url) + b"X-Endless: ")
-        sent = hostile.send(connection, hostile.repeated(b"x", 25 * MIB * scale))
-        assert sent < 25 * MIB * scale
-    line.check(name, scale)
+
+    def attack() -> None:
+        with hostile.connect(url, 30) as connection:
+            connection.sendall(hostile.head("GET", url) + b"X-Endless: ")
+            sent = hostile.send(connection, hostile.repeated(b"x", 25 * MIB * scale))
+            assert sent < 25 * MIB * scale
+
+    line.bear(name, scale, attack)
 
 
 @pytest.mark.parametrize("scale", SIZES)
 def test_uploads_that_stop_short_hold_nobody_up(line: Line, scale: int) -> None:
     size = 4 * MIB
-    with ExitStack() as stack:
-        for _ in range(16 * scale):
-            connection = stack.enter_context(hostile.connect(line.reports))
-            head = hostile.post(line.reports, "upload-req", size)
-            hostile.send(connection, itertools.chain([head], hostile.repeated(b"\0", size - 1)))
-        line.check("leader", FULL)
-        done = line.processes.prio(
-            "upload", line.processes.folder / "survey" / "task.toml", "1", "1"
-        )
-        assert "2 of 2" in done.stdout
+
+    def attack() -> None:
+        with ExitStack() as stack:
+            for _ in range(16 * scale):
+                connection = stack.enter_context(hostile.connect(line.reports))
+                head = hostile.post(line.reports, "upload-req", size)
+                hostile.send(connection, itertools.chain([head], hostile.repeated(b"\0", size - 1)))
+            task = line.processes.folder / "survey" / "task.toml"
+            assert "2 of 2" in line.processes.prio("upload", task, "1", "1").stdout
+
+    line.bear("leader", scale, attack)
 
 
 @pytest.mark.parametrize("scale", SIZES)
@@ -207,7 +221,7 @@ def test_silent_connections_hold_nobody_up_and_do_not_stay(line: Line, scale: in
         ]
         for connection in connections[::2]:
             hostile.send(connection, iter([hostile.head("GET", url)]))
-        line.check("leader", scale)
+        line.check("leader", scale, line.processes.peak_memory("leader"))
         wait_until(lambda: not any(hostile.is_open(each) for each in connections))
 
 
@@ -221,11 +235,14 @@ def test_a_leader_cannot_fill_its_helper_with_a_job(line: Line, scale: int) -> N
         size,
         f"Authorization: Bearer {line.leader_token}",
     )
-    with hostile.connect(line.jobs, 120) as connection:
-        body = hostile.repeated(report, size - 7)
-        hostile.send(connection, itertools.chain([head, bytes(7)], body))
-        assert hostile.status_of(connection) in (201, 400, 413, None)
-    line.check("helper", scale)
+
+    def attack() -> None:
+        with hostile.connect(line.jobs, 120) as connection:
+            body = hostile.repeated(report, size - 7)
+            hostile.send(connection, itertools.chain([head, bytes(7)], body))
+            assert hostile.status_of(connection) in (201, 400, 413, None)
+
+    line.bear("helper", scale, attack)
 
 
 @pytest.mark.parametrize(("resources", "requests", "connections"), ATTACKS)
@@ -234,25 +251,34 @@ def test_hostile_requests_and_slow_connections_stop_no_work_and_leave_no_growth(
 ) -> None:
     """Small: all resources of a service at once. At full size: each by itself."""
     name = resources[0].service
+
+    def attack() -> None:
+        with ExitStack() as stack:
+            floods = [
+                stack.enter_context(
+                    hostile.Flood(
+                        each.method, line.url_of(each), line.tokens[name], requests // FLOODS
+                    )
+                )
+                for each in resources
+            ]
+            began = time.monotonic()
+            seconds = [line.seconds_of_honest_work()]
+            while not all(flood.is_over for flood in floods):
+                seconds.append(line.seconds_of_honest_work())
+        print(f"honest work {len(seconds)} times, at most {max(seconds):.1f} s each")  # noqa: T201 - a measurement, with -s
+        for each, flood in zip(resources, floods, strict=True):
+            print(*each, f"{flood}; {time.monotonic() - began:.0f} s")  # noqa: T201 - as above
+            assert flood.faults == {}
+
     with ExitStack() as stack:
-        slow, floods = [], []
+        slow = []
         for url in map(line.url_of, resources):
             ways = itertools.cycle(hostile.slow_beginnings(url))
             for way in itertools.islice(ways, connections):
                 slow.append(stack.enter_context(hostile.connect(url)))
                 hostile.send(slow[-1], iter([way]))
-        for each in resources:
-            flood = hostile.Flood(each.method, line.url_of(each), line.tokens[name], requests)
-            floods.append(stack.enter_context(flood))
-        began = time.monotonic()
-        seconds = [line.seconds_of_honest_work()]
-        while not all(flood.is_over for flood in floods):
-            seconds.append(line.seconds_of_honest_work())
-        print(f"honest work {len(seconds)} times, at most {max(seconds):.1f} s each")  # noqa: T201 - a measurement, with -s
-        for each, flood in zip(resources, floods, strict=True):
-            print(*each, f"{flood}; {time.monotonic() - began:.0f} s")  # noqa: T201 - as above
-            assert flood.faults == {}
+        line.bear(name, SMALL, attack)
         if connections == CONNECTIONS:
             wait_until(lambda: not any(hostile.is_open(each) for each in slow))
-    line.check(name, SMALL)
     assert [each for each in line.processes.log(name) if each["level"] == "error"] == []

@@ -178,9 +178,16 @@ class Processes:
 
     def peak_memory(self, name: str) -> int:
         """Return the most memory that a running service ever had, in MiB (Linux)."""
+        return self._mebibytes(name, "VmHWM:")
+
+    def memory(self, name: str) -> int:
+        """Return the memory that a running service has now, in MiB (Linux)."""
+        return self._mebibytes(name, "VmRSS:")
+
+    def _mebibytes(self, name: str, field: str) -> int:
         assert self.started_as is not Warm, "it would have what others use as well"
         status = Path(f"/proc/{self._running[name].pid}/status").read_text()
-        line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
+        line = next(line for line in status.splitlines() if line.startswith(field))
         return int(line.split()[1]) // 2**10
 
     def forget_peak_memory(self, name: str) -> None:

@@ -110,10 +110,12 @@ class SlowPeer:
     Attributes:
         url: Its endpoint, with a path if there is a `prefix`.
         calls: The requests that `trouble` has taken so far.
+        trouble: What answers now.
     """
 
     def __init__(self, behind: str, trouble: Trouble, prefix: str = "") -> None:
         self.calls = 0
+        self.trouble = trouble
         ended = self._ended = threading.Event()
         peer = self
 
@@ -129,7 +131,7 @@ class SlowPeer:
                         call.pass_on()
                         return
                     peer.calls += 1
-                    trouble(call)
+                    peer.trouble(call)
 
             do_GET = do_POST = do_DELETE = do_any  # noqa: N815 - as http.server calls them
 
