@@ -4,7 +4,8 @@ What a command loads are some 130,000 permanent objects. The collector would loo
 again and again while modules load, and at all of them when the process ends: a third of the time
 that such a command takes.
 
-Uploads leave next to nothing to the collector: what they made is freed with its last reference. But
+Uploads leave next to nothing to the collector: what they made is freed with its last reference, if
+they are refused too (`aggregator.failures`), which would otherwise fill the memory. But
 as often as Python collects by itself, those that come and go over many connections have it look at
 all that are under way for every tenth of them. Jobs leave few objects, but some of megabytes.
 """

@@ -213,7 +213,7 @@ class Aggregator:
         is_public = self.resource.caller is None
         yield Knock("of no task", 404 if is_public else 401, request(junk, path=other))
         if not is_public:
-            yield Knock("a wrong token", 401, request(junk, token="wrong"))  # noqa: S106
+            yield Knock("a wrong token", 401, request(junk, token="wrong"))  # noqa: S106  it is none
         yield from self.more
 
 

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable
 
 import anyio
-from anyio import to_thread
 
 from aggregator.errors import AggregatorError
+from aggregator.failures import in_thread
 from aggregator.service.telemetry.health import Health, Metric
 from aggregator.service.telemetry.lines import log
 
@@ -102,7 +102,7 @@ class Probe:
         finally:
             is_over.set()
             with anyio.CancelScope(shield=True):
-                await to_thread.run_sync(thread.join, _LEAVING_SECONDS)
+                await in_thread(thread.join, _LEAVING_SECONDS)
 
     def _silence(self, now: float, age: float) -> str:
         said = f"the last look at the store is {age:.0f} s old"

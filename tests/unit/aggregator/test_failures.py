@@ -3,12 +3,17 @@
 import gc
 import weakref
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from anyio import CapacityLimiter
 
 from aggregator.errors import StoreError
 from aggregator.failures import in_thread, let_go
+
+ROOT = Path(__file__).parents[3] / "aggregator"
+OF_SERVICES = ("service", "collector/pages", "steward/planner")
+"""Where work is done for requests."""
 
 
 class Body:
@@ -45,7 +50,7 @@ def of_a_group(body: Body) -> None:
     for fail in (alone, with_a_cause):
         try:
             fail(body)
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:  # noqa: BLE001  whichever it is
             errors.append(error)
     raise ExceptionGroup("both", errors)
 
@@ -67,7 +72,7 @@ def test_an_error_that_is_let_go_holds_no_frame(fail: Callable[[Body], None]) ->
     kept: list[Exception] = []
     try:
         fail(body)
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:  # noqa: BLE001  whichever it is
         kept.append(error)  # as a frame would that has a name for it
         let_go(error)
     del body
@@ -102,3 +107,9 @@ async def test_an_error_of_a_thread_says_where_it_was_raised() -> None:
 
 async def test_a_thread_returns_what_its_work_returns() -> None:
     assert await in_thread(divmod, 7, 2) == (3, 1)
+
+
+def test_no_service_works_in_threads_in_another_way() -> None:
+    files = [file for folder in OF_SERVICES for file in (ROOT / folder).rglob("*.py")]
+    assert files
+    assert [str(file) for file in files if "to_thread" in file.read_text()] == []
