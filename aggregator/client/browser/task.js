@@ -168,10 +168,8 @@ function commonOf(a, b) {
 function rational(reader, name) {
   const text = reader.text(1);
   if (text === '') return null;
-  const [numerator, denominator] = text.split('/').map((part) => BigInt(/^\d+$/.test(part) && part));
-  const isLowest = denominator === undefined
-    || (denominator > 1n && commonOf(numerator, denominator) === 1n);
-  if (!RATIONAL.test(text) || !isLowest) fault(`${name} must be a positive rational`);
+  const [a, b] = RATIONAL.test(text) ? text.split('/').map(BigInt) : [0n, 1n];
+  if (b < 2n || b && commonOf(a, b) > 1n) fault(`${name} must be a positive rational`);
   return text;
 }
 
@@ -212,8 +210,8 @@ function policyOf(reader, sectionCount) {
     if ((policy[name] !== null) !== needed.includes(name)) fault(`${mechanism}: ${name}`);
   }
   if (policy.delta !== null) {
-    const [numerator, denominator = '1'] = policy.delta.split('/');
-    if (BigInt(numerator) >= BigInt(denominator)) fault('delta must be below 1');
+    const [a, b = 1n] = policy.delta.split('/').map(BigInt);
+    if (a >= b) fault('delta must be below 1');
   }
   policy.shares = null;
   if (more & BY_SECTION) {
