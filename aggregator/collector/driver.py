@@ -27,7 +27,7 @@ from aggregator.dap.hpke import HpkeKeypair
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import CollectionJobReq
 from aggregator.dap.problems import is_final, problem_document
-from aggregator.dap.resources import origin
+from aggregator.dap.urls import origin
 from aggregator.errors import AggregatorError, PeerError, StoreError
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_toml

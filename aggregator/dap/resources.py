@@ -7,10 +7,8 @@ Message Media Type"; RFC 9110, "Media Type", "Parameters" and "HEAD".
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address
 from re import ASCII, Pattern, escape, sub
 from re import compile as compile_pattern
-from urllib.parse import urlsplit
 
 from aggregator.dap.hpke import HpkeConfigList
 from aggregator.dap.ids import Identifier
@@ -26,6 +24,7 @@ from aggregator.dap.messages import (
     UploadRequest,
 )
 from aggregator.dap.profile import Role
+from aggregator.dap.urls import read_endpoint
 
 MEDIA_TYPE = "application/ppm-dap"
 
@@ -61,60 +60,6 @@ class Resource:
     def methods(self) -> tuple[str, ...]:
         """The methods that it answers: `GET` implies `HEAD`."""
         return ("GET", "HEAD") if self.method == "GET" else (self.method,)
-
-
-_FOUR_NUMBERS = compile_pattern(r"[0-9]+(\.[0-9]+){3}")
-_BRACKETED = compile_pattern(r"\[[^\[\]]*\](:[0-9]*)?")
-
-
-def names_host(url: str) -> bool:
-    """Return whether a URL names a host and, if it names a port, a valid one.
-
-    Brackets must hold the whole host: some versions of Python take `evil[::1]` for `::1`.
-    """
-    try:
-        parts = urlsplit(url)
-        port = parts.port  # asking for it checks it
-    except ValueError:
-        return False
-    address = parts.netloc.rpartition("@")[2]
-    is_whole = "[" not in address or _BRACKETED.fullmatch(address) is not None
-    return bool(parts.hostname) and port != 0 and is_whole
-
-
-def is_endpoint(url: str) -> bool:
-    """Return whether a URL names a host, perhaps a port and a path, and nothing else.
-
-    A user before the host reads like a host (`https://leader.example@evil.example/`), and a client
-    would show it in the place of our token; a query or a fragment would swallow the path.
-    """
-    if not names_host(url) or {*"?#"} & {*url}:
-        return False
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    if "@" in parts.netloc:
-        return False
-    if "[" in parts.netloc:
-        return _is_address(IPv6Address, host)
-    if _FOUR_NUMBERS.fullmatch(host):
-        return _is_address(IPv4Address, host)
-    return all(host.removesuffix(".").split("."))
-
-
-def origin(endpoint: str) -> str:
-    """Return the scheme, host and port of an endpoint, without its path; a log may show them."""
-    parts = urlsplit(endpoint)
-    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-    host = parts.hostname or ""
-    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}:{port}/"
-
-
-def _is_address(kind: type[IPv4Address | IPv6Address], host: str) -> bool:
-    try:
-        kind(host)
-    except ValueError:
-        return False
-    return True
 
 
 _TASK = "/tasks/{task_id}"
@@ -255,7 +200,7 @@ def location(endpoint: str, name: str, **ids: Identifier) -> str:
 
     A proxy may serve us below a path: it strips that from requests but does not add it to answers.
     """
-    return urlsplit(endpoint).path.rstrip("/") + path(name, **ids)
+    return read_endpoint(endpoint, "endpoint").path.rstrip("/") + path(name, **ids)
 
 
 def resources_of(role: Role) -> tuple[Resource, ...]:

@@ -22,9 +22,9 @@ from aggregator.dap.ids import TaskId, encode_base64url
 from aggregator.dap.messages import input_share_aad_prefix
 from aggregator.dap.problems import InvalidAggregationParameter
 from aggregator.dap.profile import DAP_18, TASK_EXTENSIONS, BatchMode, Profile
-from aggregator.dap.resources import is_endpoint
 from aggregator.dap.task import TaskConfiguration
 from aggregator.dap.times import Interval, Time
+from aggregator.dap.urls import read_endpoint
 from aggregator.dp.policy import PrivacyPolicy, decode_policy
 from aggregator.dp.release import check_no_wrap
 from aggregator.errors import ParameterError
@@ -207,13 +207,7 @@ def _check_numbers(configuration: TaskConfiguration, max_reports: int) -> None:
         ("leader", configuration.leader_aggregator_endpoint),
         ("helper", configuration.helper_aggregator_endpoint),
     ):
-        if not url.startswith(("http://", "https://")):
-            raise ParameterError(f"{name}: must be a URL that starts with http:// or https://")
-        if not is_endpoint(url):
-            raise ParameterError(
-                f"{name}: must name a host, and a port up to 65535 if any, with no user, query or "
-                "fragment"
-            )
+        read_endpoint(url, name)
 
 
 def served_modes() -> str:

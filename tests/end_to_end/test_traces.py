@@ -31,7 +31,7 @@ FORMS = {
     "prio.reports": r"\d{1,3}",
     "prio.aggregated": r"\d{1,3}",
     "prio.outcome": r"[a-z]+",
-    "prio.peer": r"http://127\.0\.0\.1:\d+/",
+    "prio.peer": r"http://127\.0\.0\.1:\d+",
     "http.request.method": r"GET|POST",
     "http.route": r"/tasks/\{task_id\}/[a-z_{}/]+",
     "http.response.status_code": r"20[012]",

@@ -48,7 +48,7 @@ async def test_a_helper_that_is_away_is_named_with_the_job_and_when_it_goes_on(
         line for line in logs if line["event"] in ("helper unreachable", "job waits")
     )
     assert unreachable["reason"] == (
-        "the helper https://helper.example:443/ does not answer: connection refused"
+        "the helper https://helper.example does not answer: connection refused"
     )
     assert (waits["event"], waits["attempt"], waits["next_in"]) == ("job waits", 1, "1s")
     assert unreachable["job"] == waits["job"]

@@ -6,15 +6,15 @@ It speaks just enough HTTP for that, because a client library would take longer 
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
-from urllib.parse import urlsplit
 
 from aggregator.codec import decode, encode
 from aggregator.dap.hpke import HpkeConfig, HpkeConfigList
 from aggregator.dap.messages import UploadRequest
 from aggregator.dap.resources import media_type, path
 from aggregator.dap.times import Time
+from aggregator.dap.urls import read_endpoint
 from aggregator.entropy import SystemEntropy
-from aggregator.errors import LocalError, PeerError
+from aggregator.errors import PeerError
 from aggregator.protocol.reports import prepare_reports, seal_report
 from aggregator.protocol.task import Task
 from aggregator.vdaf.circuits.measurements import Measurement
@@ -71,14 +71,12 @@ async def _send(task: Task, bodies: Iterable[bytes], connections: int) -> list[f
 
 
 async def _connection(task: Task, bodies: Iterable[bytes], seconds: list[float]) -> None:
-    url = urlsplit(task.configuration.leader_aggregator_endpoint)
-    if url.hostname is None or url.port is None:
-        raise LocalError("the leader's address must name a port")
+    url = read_endpoint(task.configuration.leader_aggregator_endpoint, "leader")
     head = (
         f"POST {url.path.rstrip('/')}{path('reports', task_id=task.task_id)} HTTP/1.1\r\n"
-        f"host: {url.netloc}\r\ncontent-type: {media_type(UploadRequest.message)}\r\n"
+        f"host: {url.authority}\r\ncontent-type: {media_type(UploadRequest.message)}\r\n"
     )
-    reader, writer = await asyncio.open_connection(url.hostname, url.port)
+    reader, writer = await asyncio.open_connection(url.host, url.port)
     try:
         for body in bodies:
             began = time.perf_counter()

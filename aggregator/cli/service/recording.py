@@ -3,7 +3,7 @@
 import importlib
 from contextlib import AbstractContextManager, nullcontext
 
-from aggregator.dap.resources import origin
+from aggregator.dap.urls import origin
 from aggregator.errors import ConfigurationError
 from aggregator.service.config import HelperSettings, LeaderSettings
 from aggregator.service.transport.clear_text import check_scheme

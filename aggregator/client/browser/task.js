@@ -128,10 +128,16 @@ export class Task {
 /** A resource of an aggregator, whose address may end with a slash or without. */
 export const resource = (base, path) => (base.endsWith('/') ? base : `${base}/`) + path;
 
+/** A URL of what the aggregators' `urls.py` allows, whose host browsers do not read as another. */
 function endpoint(reader, name) {
   const url = reader.text(2, 1);
-  if (!/^[\x21-\x7e]*$/.test(url)) fault(`${name} must be ASCII`);
-  if (!/^https?:\/\/[^/?#@]+(\/[^?#]*)?$/.test(url)) fault(`${name} must be an http address`);
+  let host = null;
+  try {
+    host = new URL(url).hostname;
+  } catch {} // such as for a port above 65535
+  const found = /^https?:\/\/((?![\w.-]{254})[\w-]{1,63}(\.[\w-]{1,63})*\.?|\[[\da-f:]+\])(:[1-9]\d*)?(\/(?!\.\.?(\/|$))[\w.~-]+)*\/?$/.exec(url);
+  // A browser reads 0x7f.1 as 127.0.0.1.
+  if (host !== found?.[1].toLowerCase()) fault(`${name} must be http(s)://host:port/path of letters, digits, - . _ ~`);
   return url;
 }
 

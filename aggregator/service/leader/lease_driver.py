@@ -8,7 +8,7 @@ from typing import ClassVar, Generic
 import anyio
 import httpx
 
-from aggregator.dap.resources import origin
+from aggregator.dap.urls import origin
 from aggregator.service.runtime import Runtime, ServedTask
 from aggregator.service.storage.jobs.leases import Leased
 from aggregator.service.transport.peer import Peer

@@ -1,8 +1,7 @@
 """The paths of our endpoints as tasks name them, for proxies that do not strip them."""
 
-from urllib.parse import unquote, urlsplit
-
 from aggregator.dap.profile import Role
+from aggregator.dap.urls import read_endpoint
 from aggregator.service.runtime.runtime import Runtime
 from aggregator.service.storage.tasks.version import settings_version
 
@@ -17,7 +16,7 @@ class EndpointPaths:
         self._paths = frozenset[str]()
 
     async def __call__(self) -> frozenset[str]:
-        """Return the paths, decoded and without trailing slashes; the root is left out."""
+        """Return the paths, without trailing slashes; the root is left out."""
         version = await self._runtime.database.read("settings version", settings_version)
         if version != self._version:
             configurations = [task.configuration for task in await self._runtime.tasks()]
@@ -27,6 +26,6 @@ class EndpointPaths:
                 else each.helper_aggregator_endpoint
                 for each in configurations
             ]
-            paths = {unquote(urlsplit(each).path).rstrip("/") for each in endpoints}
+            paths = {read_endpoint(each, "endpoint").path.rstrip("/") for each in endpoints}
             self._paths, self._version = frozenset(paths - {""}), version
         return self._paths

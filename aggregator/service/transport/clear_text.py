@@ -2,13 +2,16 @@
 
 import ipaddress
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.request import getproxies
 
-from aggregator.dap.resources import names_host, origin
+from aggregator.dap.urls import read_endpoint
 from aggregator.errors import ParameterError
 
 if TYPE_CHECKING:
     from aggregator.protocol.task import Task
+
+_PROXIES = ("http", "https", "all")
+_SCHEMES_OF_PROXIES = ("", "http", "https", "socks5", "socks5h")
 
 
 def check_scheme(url: str, name: str, *, insecure_http: bool) -> None:
@@ -20,13 +23,11 @@ def check_scheme(url: str, name: str, *, insecure_http: bool) -> None:
         insecure_http: Whether the operator allows it.
 
     Raises:
-        ParameterError: It names no host, or is plain HTTP to another machine, and that is
-            not allowed.
+        ParameterError: It is not what `read_endpoint` reads, or is plain HTTP to another machine,
+            and that is not allowed.
     """
-    if not (url.isprintable() and names_host(url)):
-        raise ParameterError(f"{name}: {url} must name a host, and a port up to 65535 if any")
-    parts = urlsplit(url)
-    if parts.scheme == "https" or insecure_http or is_loopback(parts.hostname or ""):
+    read = read_endpoint(url, name)
+    if read.scheme == "https" or insecure_http or is_loopback(read.host):
         return
     raise ParameterError(
         f"{name}: {url} is plain HTTP to another machine; name an https:// URL, or allow it by "
@@ -44,9 +45,23 @@ def check_endpoints(task: "Task", *, insecure_http: bool) -> None:
     helper = task.configuration.helper_aggregator_endpoint
     check_scheme(leader, "leader", insecure_http=insecure_http)
     check_scheme(helper, "helper", insecure_http=insecure_http)
-    places = {(origin(url), urlsplit(url).path.rstrip("/")) for url in (leader, helper)}
+    both = (read_endpoint(leader, "leader"), read_endpoint(helper, "helper"))
+    places = {(each.origin, each.path.rstrip("/")) for each in both}
     if len(places) == 1:
         raise ParameterError(f"helper: {helper} is the leader's URL; name the other aggregator's")
+
+
+def check_proxies() -> None:
+    """Refuse a proxy in the environment whose URL our HTTP client would read in its own way.
+
+    It may have a user and a password, and leave out its scheme.
+    """
+    for kind, url in getproxies().items():
+        if kind not in _PROXIES or not url:
+            continue
+        scheme, _, rest = url.rpartition("://")
+        scheme = "http" if scheme.lower() in _SCHEMES_OF_PROXIES else scheme
+        read_endpoint(f"{scheme}://{rest.rpartition('@')[2]}", f"{kind.upper()}_PROXY")
 
 
 def is_loopback(host: str) -> bool:

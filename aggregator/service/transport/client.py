@@ -14,7 +14,7 @@ import httpx
 from typing_extensions import override
 
 from aggregator.service.transport.answer_times import AnswerTimes
-from aggregator.service.transport.clear_text import check_scheme
+from aggregator.service.transport.clear_text import check_proxies, check_scheme
 
 if TYPE_CHECKING:
     from aggregator.service.config import ServiceSettings
@@ -66,7 +66,11 @@ def open_client(
     """
 
     async def refuse(request: httpx.Request) -> None:
-        check_scheme(str(request.url), "endpoint", insecure_http=insecure_http)
+        place = request.url.copy_with(raw_path=b"/", fragment=None)  # the rest may be a peer's
+        check_scheme(str(place), "endpoint", insecure_http=insecure_http)
+
+    if environment_proxy:
+        check_proxies()
 
     return Client(
         timeout=httpx.Timeout(timeout_seconds, connect=CONNECT_SECONDS),

@@ -22,7 +22,7 @@ from typing_extensions import override
 
 from aggregator.dap.auth import TokenHeader
 from aggregator.dap.problems import Problem
-from aggregator.dap.resources import origin
+from aggregator.dap.urls import origin
 from aggregator.service.telemetry.metrics import PEER_REQUEST_SECONDS
 from aggregator.service.telemetry.tracing import SpanKind, note, span, traceparent
 from aggregator.service.transport.interpretation import (

@@ -23,7 +23,7 @@ import structlog
 from anyio.abc import TaskGroup
 
 from aggregator.dap.ids import TaskId
-from aggregator.dap.resources import origin
+from aggregator.dap.urls import origin
 from aggregator.errors import AggregatorError, StoreError
 from aggregator.protocol.helper_answers import retry_delay
 from aggregator.protocol.task import Task

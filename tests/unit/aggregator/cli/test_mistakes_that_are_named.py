@@ -56,4 +56,4 @@ def test_a_collection_whose_leader_is_away_ends_with_that(tmp_path: Path) -> Non
         *("--start", "0", "--end", "100", "--timeout", "6"),
     )
     assert done.returncode == 3
-    assert f"the leader http://127.0.0.1:{port}/ does not answer: connection refused" in done.stderr
+    assert f"the leader http://127.0.0.1:{port} does not answer: connection refused" in done.stderr

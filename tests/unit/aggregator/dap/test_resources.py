@@ -3,14 +3,7 @@ import pytest
 from aggregator.dap.ids import AggregationJobId, TaskId
 from aggregator.dap.messages import UploadRequest
 from aggregator.dap.profile import Role
-from aggregator.dap.resources import (
-    RESOURCES,
-    is_endpoint,
-    media_type,
-    message_of,
-    path,
-    resources_of,
-)
+from aggregator.dap.resources import RESOURCES, media_type, message_of, path, resources_of
 
 # DAP, "HTTP Resources Reference" and "Request Authentication", copied by hand; and what Janus has
 # in place of the three `POST`s by which something is made.
@@ -119,50 +112,3 @@ def test_any_other_header_promises_no_message(header: str | None) -> None:
 def test_a_long_hostile_header_is_read_in_linear_time() -> None:
     assert message_of("application/ppm-dap" + ";  " * 100_000 + "@") is None
     assert message_of('application/ppm-dap;a="' + "\\" * 100_000) is None
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "https://leader.example/",
-        "https://leader.example:8443/a/b/",
-        "https://leader.example./",  # the root's name, which is empty, may be written
-        "https://localhost/",
-        "http://[::1]:8001/",
-        "https://192.168.1.25/",
-        "https://1.2.example/",
-    ],
-)
-def test_an_endpoint_names_a_host_and_perhaps_a_port_and_a_path(url: str) -> None:
-    assert is_endpoint(url)
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "https://leader..example/",
-        "https://.leader.example/",
-        "https://leader.example../",
-        "https://./",
-        "https:///leader",
-        "https://:8001/",
-        "https://leader.example:0/",
-        "https://leader.example:65536/",
-        "https://leader.example:x/",
-        "https://[::1/",
-        "https://evil.example[::1]/",
-        "https://[::1]evil.example/",
-        "https://[v1.x]/",
-        "https://[192.168.1.25]/",
-        "https://192.168.1.256/",
-        "https://1.2.3.04/",
-        "https://leader.example@evil.example/",
-        "https://leader.example:x@evil.example/",
-        "https://@evil.example/",
-        "https://leader.example/?",
-        "https://leader.example/#",
-    ],
-)
-def test_an_endpoint_has_no_empty_label_and_nothing_that_reads_like_another_host(url: str) -> None:
-    """The writer of the task file gains by an address that reads like another."""
-    assert not is_endpoint(url)

@@ -305,7 +305,7 @@ async def test_a_peer_that_does_not_answer_is_named_with_host_port_and_cause() -
         peer = Peer(http, f"http://127.0.0.1:{port}/dap/", name="the helper", attempts=1)
         with pytest.raises(PeerUnreachable) as unreachable:
             await peer.get("hpke_config")
-    named = f"the helper http://127.0.0.1:{port}/ does not answer: connection refused"
+    named = f"the helper http://127.0.0.1:{port} does not answer: connection refused"
     assert str(unreachable.value) == named
 
 
