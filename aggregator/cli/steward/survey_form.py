@@ -92,8 +92,10 @@ def form(
     if check is not None:
         import anyio
 
+        from aggregator.dap.urls import read_resource
         from aggregator.service.transport.client import open_client
 
+        read_resource(check, "check")
         http = open_client(insecure_http=insecure_http, environment_proxy=environment_proxy)
         served = anyio.run(_served, http, check, len(page.encode()))
         if served == page.encode():

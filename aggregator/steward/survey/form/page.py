@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from html import escape, unescape
 from importlib.resources import files
 from types import MappingProxyType
-from urllib.parse import urlsplit
 
 from aggregator.client.module import PROFILES, joined_module, joined_text
 from aggregator.client.survey.sheet import AnswerSheet
 from aggregator.client.survey.texts import SpelledTexts
 from aggregator.client.text.beside_survey import AskedTexts, check_bound
 from aggregator.client.window_claims import survey_digest
+from aggregator.dap.urls import read_endpoint
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_for_clients
@@ -32,12 +32,15 @@ Words = Mapping[str, str]
 
 _POLICY = re.compile(r'<meta http-equiv="content-security-policy" content="([^"]*)">')
 
+_SOURCE = re.compile(r"https?://[a-z0-9.-]+(:[0-9]+)?")
+"""An origin that a policy can name. Source: W3C, Content Security Policy, "Source Lists"."""
+
 
 def check_task(task: Task) -> None:
     """Refuse a task that a page cannot send reports to.
 
-    It is refused if it is in a group, in which each person has one task, or its profile is one that
-    the browser module does not speak.
+    It is refused if it is in a group, in which each person has one task, its profile is one that
+    the browser module does not speak, or a policy cannot name its aggregators.
     """
     group = task.policy.group
     if group is not None:
@@ -50,6 +53,7 @@ def check_task(task: Task) -> None:
         raise ParameterError(
             f"a page speaks {' and '.join(each.name for each in PROFILES)}, not {task.profile.name}"
         )
+    _origins(task)
 
 
 def form_page(
@@ -176,12 +180,18 @@ def _not_here(words: Words) -> str:
 
 
 def _origins(task: Task) -> list[str]:
-    """Return the only origins that the page may talk to."""
-    urls = (
-        task.configuration.leader_aggregator_endpoint,
-        task.configuration.helper_aggregator_endpoint,
-    )
-    return sorted({f"{parts.scheme}://{parts.netloc}" for parts in map(urlsplit, urls)})
+    """Return the only origins that the page may talk to; refuse one that a policy cannot name."""
+    origins = {
+        "leader": read_endpoint(task.configuration.leader_aggregator_endpoint, "leader").origin,
+        "helper": read_endpoint(task.configuration.helper_aggregator_endpoint, "helper").origin,
+    }
+    for name, origin in origins.items():
+        if not _SOURCE.fullmatch(origin):
+            raise ParameterError(
+                f"{name}: a page's content security policy must name the host, which it can if "
+                "that is letters, digits, - and ., not if it has _ or is an IPv6 address"
+            )
+    return sorted({*origins.values()})
 
 
 def _inline(module: str) -> str:

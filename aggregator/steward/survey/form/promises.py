@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
 from html import escape
-from urllib.parse import urlsplit
 
 from aggregator.client.text.fitting import SpelledWindow
 from aggregator.client.text.question import TextQuestion
+from aggregator.dap.urls import read_endpoint
 from aggregator.dp.rationals import at_most
 from aggregator.protocol.task import Task
 from aggregator.steward.survey.form.words import filled
@@ -26,10 +26,10 @@ def what_happens(
     """Return what happens to the answers, folded until somebody opens it."""
     configuration = task.configuration
     leader, helper = (
-        f"<bdi>{escape(urlsplit(url).netloc)}</bdi>"
-        for url in (
-            configuration.leader_aggregator_endpoint,
-            configuration.helper_aggregator_endpoint,
+        f"<bdi>{escape(read_endpoint(url, name).authority)}</bdi>"
+        for name, url in (
+            ("leader", configuration.leader_aggregator_endpoint),
+            ("helper", configuration.helper_aggregator_endpoint),
         )
     )
     is_noisy = task.policy.mechanism.is_noisy
