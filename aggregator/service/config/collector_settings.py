@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, HttpUrl, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from aggregator.service.config.kinds import Seconds, Token
+from aggregator.service.config.kinds import OptionalResource, Seconds, Token
 from aggregator.service.config.service_settings import ServiceSettings, beside, host_names
 
 
@@ -18,7 +18,7 @@ class Schedule(BaseModel):
     grace_seconds: Seconds = Field(
         3600, description="How long late answers are waited for after a window's end."
     )
-    webhook: HttpUrl | None = Field(
+    webhook: OptionalResource = Field(
         None, description="An http(s) URL that is called at the end of each collection."
     )
     webhook_token: SecretStr | None = Field(

@@ -1,21 +1,36 @@
 """The kinds of values that settings have: what each accepts, and why it refuses the rest."""
 
+import os
 import re
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Annotated
-from urllib.parse import urlsplit
+from types import MappingProxyType
+from typing import Annotated, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field, HttpUrl, SecretStr, ValidationInfo
 
 from aggregator.dap.auth import LEAST_CHARACTERS
 from aggregator.dap.hpke_suites import NAMED
+from aggregator.dap.urls import Url, read_endpoint, read_resource
 from aggregator.dp.rationals import parse_rational
 from aggregator.errors import ParameterError
 from aggregator.protocol.floor import parse_max_delta
 
 BUCKETS = frozenset({"s3", "gs", "az"})
 """The URL schemes of buckets."""
+
+_FOLDER = re.compile(r"file:///(?:[A-Za-z0-9._~/-]|%[0-9A-Fa-f]{2})*")
+_BUCKET = re.compile(
+    rf"(?:{'|'.join(sorted(BUCKETS))})://[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9._~-]*)*"
+)
+
+_ENDPOINTS: Final = MappingProxyType(
+    {
+        "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
+        "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+    }
+)
+"""The variables with a bucket's address, by the scheme of its URL, as `obstore` reads them."""
 
 _NUMBER = re.compile(r"[-+0-9.,/eE ]*")
 """What a number could be meant by."""
@@ -33,10 +48,18 @@ def _address(value: object) -> object:
     return value
 
 
-def _without_password(url: HttpUrl | None) -> HttpUrl | None:
-    if url is not None and (url.username or url.password):
-        raise ValueError("must name no user and no password")
-    return url
+def _url(read: Callable[[str, str], Url]) -> BeforeValidator:
+    """Check what is written, before pydantic writes it in another way; empty text is no URL."""
+
+    def check(value: object) -> object:
+        if isinstance(value, str) and value:
+            try:
+                read(value, "")
+            except ParameterError as error:
+                raise ValueError(str(error).removeprefix(": ")) from None
+        return value or None
+
+    return BeforeValidator(check)
 
 
 def _rational(parse: Callable[[object, str], Fraction]) -> BeforeValidator:
@@ -88,26 +111,29 @@ def _each_named(text: str) -> str:
 
 
 def _object_storage(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        raise ValueError("cannot be read as a URL") from None
-    if parts.username or parts.password or parts.query or parts.fragment:
+    if {*"@?#"} & {*url}:
         raise ValueError("must have no user, password, ? or #: credentials are in the environment")
-    if parts.scheme == "file" and not parts.netloc and parts.path.startswith("/"):
-        return url
-    if parts.scheme in BUCKETS and parts.netloc:
-        return url
-    raise ValueError("must be file:///folder, or s3://, gs:// or az://bucket/folder")
+    if not (_FOLDER.fullmatch(url) or _BUCKET.fullmatch(url)):
+        raise ValueError(
+            "must be file:///folder, or s3://, gs:// or az://bucket/folder, of letters, digits, "
+            "-, ., _, ~ and /; what else the name of a folder on this machine has is "
+            "percent-encoded"
+        )
+    for name in _ENDPOINTS.get(url.partition(":")[0], ()):
+        if os.environ.get(name):
+            try:
+                read_endpoint(os.environ[name], name)
+            except ParameterError as error:
+                raise ValueError(f"needs another {error}") from None
+    return url
 
 
 Address = Annotated[str, BeforeValidator(_address)]
 ObjectStorage = Annotated[str, AfterValidator(_object_storage)]
 Suites = Annotated[str, AfterValidator(_suites)]
 OptionalAddress = Annotated[Address | None, BeforeValidator(lambda value: value or None)]
-OptionalUrl = Annotated[
-    HttpUrl | None, BeforeValidator(lambda value: value or None), AfterValidator(_without_password)
-]
+OptionalUrl = Annotated[HttpUrl | None, _url(read_endpoint)]
+OptionalResource = Annotated[HttpUrl | None, _url(read_resource)]
 Rational = Annotated[Fraction, _rational(parse_rational)]
 Token = Annotated[SecretStr, AfterValidator(_not_guessed)]
 MaxDelta = Annotated[Fraction, _rational(parse_max_delta)]

@@ -169,9 +169,29 @@ def test_a_bucket_where_nobody_listens_is_refused_at_the_start(
         ("https://bucket.example/leader", "must be file:///folder, or s3://"),
         ("file://machine/folder", "must be file:///folder, or s3://"),
         ("reports", "must be file:///folder, or s3://"),
+        ("s3://buck et/leader", "must be file:///folder, or s3://"),
+        ("s3://bucket/%2e%2e/leader", "must be file:///folder, or s3://"),
+        ("gs://-bucket", "must be file:///folder, or s3://"),
+        ("file:///a folder", "what else the name of a folder on this machine has is percent-enc"),
     ],
 )
 def test_another_place_is_refused_without_repeating_a_secret(url: str, reason: str) -> None:
     with pytest.raises(ValidationError, match=f"report_bodies\n.*{reason}") as caught:
         LeaderSettings(database="leader.sqlite", report_bodies=url)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"])
+def test_a_buckets_address_is_made_like_every_other_url(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    for url in ("https://a b/", "https://me:secret@store.example/", "store.example"):
+        monkeypatch.setenv(name, url)
+        with pytest.raises(
+            ValidationError, match=f"report_bodies\n.*{name}: must be http"
+        ) as caught:
+            LeaderSettings(database="leader.sqlite", report_bodies="s3://bucket/leader")
+        assert "secret" not in str(caught.value)
+        LeaderSettings(database="leader.sqlite", report_bodies="file:///a%20folder")
+    monkeypatch.setenv(name, "http://127.0.0.1:9000")
+    LeaderSettings(database="leader.sqlite", report_bodies="s3://bucket/leader")
