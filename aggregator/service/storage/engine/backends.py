@@ -4,7 +4,7 @@ The verbs speak SQLAlchemy Core, which both databases understand; where they dif
 `sqlite.Sqlite`, one file with one writer, and `postgresql.Postgresql`, for many processes.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -23,6 +23,7 @@ from sqlalchemy.sql.expression import Executable
 
 from aggregator.errors import ConfigurationError, StoreError
 from aggregator.service.storage.engine.backup_contents import BackupContents
+from aggregator.service.storage.engine.presence import Duty, Presence, Present
 from aggregator.service.storage.engine.sqlite import Sqlite
 
 if TYPE_CHECKING:
@@ -204,6 +205,12 @@ class Backend(Protocol):
 
     def bucket_keys(self) -> BucketKeys:
         """Return the place of the short-lived keys of buckets."""
+
+    def presence(self, duties: Collection[Duty]) -> Presence:
+        """Return what shows others that this process does these duties."""
+
+    def present(self, connection: Connection) -> Present:
+        """Return the duties that somebody does now, in whatever process of whatever machine."""
 
     def empty_log(self) -> bool:
         """Remove destroyed secrets from the database's log; return whether that was possible."""

@@ -1,6 +1,9 @@
 """The condition of any party's store: its size, and the free space on its disk."""
 
+from collections.abc import Sequence
+
 import aggregator
+from aggregator.service.storage.engine.presence import Duty, Present
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.telemetry.health import Metric
 
@@ -17,6 +20,21 @@ def disk_faults(tx: Transaction) -> list[str]:
     return [
         f"the disk of {tx.backend.name} is full: {free:,} of {LEAST_FREE_BYTES:,} bytes are free"
     ]
+
+
+def who_is_present(tx: Transaction) -> Present:
+    """Return what a party's services do now, wherever their processes run."""
+    return tx.backend.present(tx.connection)
+
+
+def running_details(present: Present, duties: Sequence[Duty]) -> dict[str, bool]:
+    """Return whether somebody does each of the duties that a party has."""
+    return {str(duty): duty in present for duty in duties}
+
+
+def no_worker(role: str) -> str:
+    """Return what to say where nobody drives an aggregator's jobs."""
+    return f"no worker runs; `prio {role} work`, or `prio {role} serve --work`, must run"
 
 
 def common_details(tx: Transaction, role: str) -> dict[str, object]:

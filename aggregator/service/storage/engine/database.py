@@ -16,7 +16,7 @@ rolled back.
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -36,6 +36,7 @@ from aggregator.service.storage.engine.backends import (
     backend,
     translated,
 )
+from aggregator.service.storage.engine.presence import Duty, Presence
 from aggregator.service.storage.engine.schema import check
 from aggregator.service.storage.engine.scrubber import Scrubber
 from aggregator.service.storage.engine.transaction import Transaction
@@ -146,6 +147,10 @@ class Database:
         """Do what `read` does, in the calling thread."""
         with self._reader:
             return self._persist(self._readers, name, work)
+
+    def presence(self, duties: Collection[Duty]) -> Presence:
+        """Return what shows others that this process does these duties; it is the caller's."""
+        return self._backend.presence(duties)
 
     def prove_objects(self) -> None:
         """Try the object storage, if there is one.

@@ -9,7 +9,7 @@ import functools
 import hashlib
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,8 @@ from aggregator.service.storage.engine.backends import AS_BYTES
 from aggregator.service.storage.engine.backup_contents import BackupContents
 from aggregator.service.storage.engine.driver_statements import run
 from aggregator.service.storage.engine.key_table import KeyTable
+from aggregator.service.storage.engine.postgresql_presence import PresenceLocks, present_at
+from aggregator.service.storage.engine.presence import Duty, Present
 
 LOCK_TIMEOUT_SECONDS = 5
 _IDLE_TIMEOUT_SECONDS = 300
@@ -269,6 +271,14 @@ class Postgresql:
     def bucket_keys(self) -> KeyTable:
         """Return the table of short-lived keys."""
         return KeyTable()
+
+    def presence(self, duties: Collection[Duty]) -> PresenceLocks:
+        """Return what shows others that this process does these duties."""
+        return PresenceLocks(self._url, duties)
+
+    def present(self, connection: Connection) -> Present:
+        """Return the duties that somebody does now, on any machine."""
+        return present_at(connection)
 
     def empty_log(self) -> bool:
         """Do nothing and succeed: the server recycles its log and its dead rows."""

@@ -8,7 +8,7 @@ overwrites deleted bytes, except those that are deleted in `unscrubbed`.
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from aggregator.errors import ConfigurationError, StoreError
 from aggregator.service.storage.engine import sqlite_backup
 from aggregator.service.storage.engine.backup_contents import BackupContents
 from aggregator.service.storage.engine.driver_statements import run, run_text
+from aggregator.service.storage.engine.presence import Duty, PresenceFiles, Present, present_beside
 from aggregator.service.storage.secrets.key_file import KeyFile
 
 BUSY_TIMEOUT_SECONDS = 5
@@ -232,6 +233,14 @@ class Sqlite:
     def bucket_keys(self) -> KeyFile:
         """Return the file of short-lived keys: the database's path and `.keys`."""
         return KeyFile(self._path.with_name(f"{self._path.name}.keys"))
+
+    def presence(self, duties: Collection[Duty]) -> PresenceFiles:
+        """Return what shows others that this process does these duties."""
+        return PresenceFiles(self._path, duties)
+
+    def present(self, connection: Connection) -> Present:  # noqa: ARG002  files say it
+        """Return the duties that somebody does now."""
+        return present_beside(self._path)
 
     def empty_log(self) -> bool:
         """Empty the write-ahead log, where destroyed secrets may still lie; wait for nobody.
