@@ -7,8 +7,11 @@ from aggregator.service.storage.engine.condition import (
     common_details,
     common_metrics,
     disk_faults,
+    running_details,
+    who_is_present,
 )
 from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.presence import Duty
 from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.telemetry.health import Health, Metric
@@ -27,6 +30,7 @@ def read_collector_health(tx: Transaction) -> Health:
     seconds = None if oldest_at is None else tx.now - oldest_at
     document = {
         **common_details(tx, "collector"),
+        "running": running_details(who_is_present(tx), [Duty.SERVE]),
         "pending_collections": count,
         "oldest_collection_seconds": seconds,
         "untold_collections": len(list_untold_collections(tx)),

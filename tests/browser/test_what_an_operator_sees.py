@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, expect
 
 from aggregator.collector.status import read_collector_health
 from aggregator.service.runtime.status import read_aggregator_health
+from aggregator.service.storage.engine.presence import Duty
 from aggregator.service.telemetry.by_minute import ByMinute
 from aggregator.service.telemetry.health import Health
 from aggregator.service.telemetry.probe import Probe
@@ -47,7 +48,15 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     # The browser's driver has the loop of this thread.
     with ThreadPoolExecutor(1) as thread:
         made = thread.submit(anyio.run, waiting, tmp_path_factory.mktemp("pair")).result()
+        running = [
+            made.leader.database.presence([Duty.SERVE]),
+            made.helper.database.presence([Duty.SERVE, Duty.WORK]),
+        ]
+        for each in running:
+            each.keep()
         yield made
+        for each in running:
+            each.close()
         thread.submit(anyio.run, made.close).result()
 
 

@@ -24,6 +24,7 @@ from aggregator.service.helper import aggregation
 from aggregator.service.helper.aggregation import AggregationJobs
 from aggregator.service.helper.deferring import DeferredJobs
 from aggregator.service.runtime.status import read_aggregator_health
+from aggregator.service.storage.engine.presence import Duty
 from aggregator.service.storage.operator.job_lists import (
     AGGREGATION,
     DEFERRED,
@@ -323,6 +324,13 @@ async def test_jobs_that_nobody_answers_are_a_stall_that_says_what_to_run(pair: 
         )
         assert health.document["deferred_jobs"]["unfinished"] == 1
         assert any("prio helper work" in each for each in health.stalls) == is_stalled
+    here = pair.helper.database.presence([Duty.WORK])
+    here.keep()  # somebody has begun to work
+    health = await pair.helper.database.read(
+        "health", lambda tx: read_aggregator_health(tx, pair.helper.role, 120)
+    )
+    here.close()
+    assert health.is_ready
 
 
 @ON_SQLITE

@@ -1,12 +1,17 @@
 """A service is ready only while its work moves, and says what waits and why."""
 
+import math
 import os
 import re
 import signal
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 import anyio
 import httpx
@@ -21,10 +26,15 @@ from starlette.routing import Route
 from structlog.testing import capture_logs
 
 from aggregator.cli.service.running import run_services
+from aggregator.service.leader.job_creator import JobCreator
 from aggregator.service.runtime.status import read_aggregator_health
 from aggregator.service.storage.engine import condition, tables
+from aggregator.service.storage.engine.presence import Duty
 from aggregator.service.storage.engine.transaction import Transaction
-from aggregator.service.storage.jobs.aggregation_jobs import TOO_EARLY_SECONDS
+from aggregator.service.storage.jobs.aggregation_jobs import (
+    TOO_EARLY_SECONDS,
+    lease_aggregation_jobs,
+)
 from aggregator.service.storage.ledger.journal import journal_faults
 from aggregator.service.telemetry.health import Health, exposition
 from aggregator.service.telemetry.metrics import process_exposition
@@ -46,12 +56,30 @@ ANSWERS = 15
 pair = pair_of()
 
 
-def health_of(service: Service) -> Health:
+def health_of(service: Service, up_seconds: float = math.inf) -> Health:
     faults = journal_faults(service.journal)
     return service.database.read_sync(
         "health",
-        lambda tx: read_aggregator_health(tx, service.role, STALLED_SECONDS, faults),
+        lambda tx: read_aggregator_health(
+            tx, service.role, STALLED_SECONDS, faults, up_seconds=up_seconds
+        ),
     )
+
+
+@contextmanager
+def somebody_works(service: Service, seconds: float = 0) -> Iterator[None]:
+    """Let somebody have worked for this long, as its process would show it."""
+    here = service.database.presence([Duty.WORK])
+    here.keep()
+    try:
+        with patch.object(time, "monotonic", partial(_later, time.monotonic, seconds)):
+            yield
+    finally:
+        here.close()
+
+
+def _later(clock: Callable[[], float], seconds: float) -> float:
+    return clock() + seconds
 
 
 async def test_reports_that_no_worker_takes_make_the_leader_not_ready(pair: Pair) -> None:
@@ -68,6 +96,44 @@ async def test_reports_that_no_worker_takes_make_the_leader_not_ready(pair: Pair
     assert found.is_ready
     assert found.document["waiting_reports"] == 0
     assert health_of(pair.helper).is_ready
+
+
+async def test_what_waited_while_nobody_worked_is_no_stall_at_a_start(pair: Pair) -> None:
+    await pair.upload(await pair.reports([0, 1, 2]))
+    pair.clock.advance(86_400)
+    assert not health_of(pair.leader).is_ready
+    with somebody_works(pair.leader):
+        found = health_of(pair.leader)
+        assert (found.faults, found.document["running"]) == ([], {"serve": False, "work": True})
+    with somebody_works(pair.leader, STALLED_SECONDS + 1):
+        (fault,) = health_of(pair.leader).faults
+        assert fault.endswith("workers run, and none has taken one of them: the log says why")
+
+
+async def test_a_process_that_only_serves_waits_for_a_worker_and_then_says_that_none_comes(
+    pair: Pair,
+) -> None:
+    await pair.upload(await pair.reports([0, 1, 2]))
+    pair.clock.advance(86_400)
+    assert health_of(pair.leader, up_seconds=0).is_ready
+    assert health_of(pair.leader, up_seconds=STALLED_SECONDS).is_ready
+    (fault,) = health_of(pair.leader, up_seconds=STALLED_SECONDS + 1).faults
+    assert fault.endswith(
+        "no worker runs; `prio leader work`, or `prio leader serve --work`, must run"
+    )
+
+
+async def test_a_job_that_worker_after_worker_dies_of_is_a_stall_at_each_start(pair: Pair) -> None:
+    await pair.upload(await pair.reports([0, 1, 2]))
+    await JobCreator(pair.leader.runtime, job_size=100, linger_seconds=0).run_once()
+    for attempt in range(4):
+        pair.clock.advance(86_400)
+        with somebody_works(pair.leader):
+            assert health_of(pair.leader).is_ready == (attempt < 3), attempt
+        leased = await pair.leader.database.run(
+            "lease", lambda tx: lease_aggregation_jobs(tx, 1, 60)
+        )
+        assert len(leased) == 1
 
 
 async def test_a_journal_that_cannot_be_used_makes_a_service_not_ready_but_takes_requests(
@@ -306,7 +372,10 @@ async def test_the_health_listener_answers_while_the_service_is_busy() -> None:
 
 async def test_status_tells_a_person_in_ten_lines(pair: Pair, tmp_path: Path) -> None:
     await pair.upload(await pair.reports([0, 1, 2]))
+    here = pair.leader.database.presence([Duty.SERVE])
+    here.keep()
     done = await to_thread.run_sync(run_here, "status", "--config", leader_file(tmp_path))
+    here.close()
     lines = done.stdout.splitlines()
     assert done.returncode == 1  # by the system's clock the reports have waited for years
     assert len(lines) <= 10

@@ -134,6 +134,7 @@ async def _service(settings: "CollectorSettings") -> "AsyncIterator[Service]":
     from anyio import to_thread
 
     from aggregator.cli.client.module_route import module_router
+    from aggregator.cli.service.attendance import attendance
     from aggregator.cli.service.collector_desk import CollectorDesk
     from aggregator.cli.service.health_checks import service_of
     from aggregator.cli.steward.plan_serve import planner_guest
@@ -141,6 +142,7 @@ async def _service(settings: "CollectorSettings") -> "AsyncIterator[Service]":
     from aggregator.collector.schedule import Scheduler
     from aggregator.collector.service import create_collector_app
     from aggregator.collector.status import examine_collector
+    from aggregator.service.storage.engine.presence import Duty
     from aggregator.service.storage.opening import open_database
     from aggregator.service.transport.client import client_of
 
@@ -151,7 +153,7 @@ async def _service(settings: "CollectorSettings") -> "AsyncIterator[Service]":
         if settings.token is None:
             log.info("requests must carry the token of a file", file=str(settings.token_path))
         desk = CollectorDesk(settings, database)
-        async with client_of(settings) as http:
+        async with client_of(settings) as http, attendance(database, {Duty.SERVE}) as attending:
             driver = Driver(database, desk.keypair(), http)
             application = create_collector_app(
                 database,
@@ -170,7 +172,7 @@ async def _service(settings: "CollectorSettings") -> "AsyncIterator[Service]":
             yield await service_of(
                 settings,
                 [(application, settings.listen)],
-                [driver.run, scheduler.run],
+                [attending, driver.run, scheduler.run],
                 partial(examine_collector, database),
             )
     finally:

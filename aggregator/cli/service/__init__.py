@@ -29,7 +29,7 @@ COMMANDS: Final = in_wing(
         "status",
         "status",
         "status",
-        "Print whether this party's work moves, what waits and why; the exit status is 1 if not.",
+        "Print whether this party runs and its work moves, what waits and why; status 1 if not.",
         "prio status --config leader.toml",
         is_daily=True,
     ),

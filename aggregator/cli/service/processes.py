@@ -7,12 +7,12 @@ file is broken that the others read long ago, the others go on.
 """
 
 import ctypes
+import dataclasses
 import os
 import signal
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from aggregator.cli import sighup
 from aggregator.cli.faults import BAD_INPUT, PEER
@@ -28,16 +28,20 @@ _TRIAL_SECONDS = 10
 
 
 MOST_BY_DEFAULT = 4
-"""The most processes unless the operator says otherwise: each takes memory and up to 12
+"""The most processes unless the operator says otherwise: each takes memory and up to 13
 connections to a database server."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Part:
-    """Which process of a service this is: its number, from 0, of how many."""
+    """Which process of a service this is: its number, from 0, of how many.
+
+    `began` is when it began, by `time.monotonic`.
+    """
 
     number: int
     of: int
+    began: float = dataclasses.field(default_factory=time.monotonic)
 
 
 def processes_by_default() -> int:

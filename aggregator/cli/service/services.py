@@ -1,10 +1,12 @@
 """Builds an aggregator from its parts, and rebuilds it when it reads its settings again."""
 
 import dataclasses
+import math
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
-from typing import TypedDict, TypeVar
+from typing import TypeVar
 
 import anyio
 import httpx
@@ -13,6 +15,7 @@ from starlette.types import ASGIApp
 
 from aggregator.cli import sighup
 from aggregator.cli.garbage import collect_less_often
+from aggregator.cli.service.attendance import attendance, duties_of, shown_duties
 from aggregator.cli.service.health_checks import SumWatch, repeating, service_of
 from aggregator.cli.service.heap import keep_memory
 from aggregator.cli.service.listening import listen
@@ -51,6 +54,7 @@ from aggregator.service.runtime.report_ages import forget_old_ids
 from aggregator.service.runtime.status import examine_aggregator
 from aggregator.service.storage.engine.backends import Unreachable
 from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.presence import Duty
 from aggregator.service.storage.ledger.journal import Journal
 from aggregator.service.storage.opening import open_aggregator_store
 from aggregator.service.storage.reports.generations import rotate_generations
@@ -83,38 +87,18 @@ WARMING_SECONDS = 1
 """How soon a service that could not read its tasks tries again to compile their kernels."""
 
 
-class _Duties(TypedDict):
-    """What one process of a service does, and whether others serve in its place."""
-
-    serve: bool
-    work: bool
-    others_serve: bool
-
-
-def _duties(part: Part, *, work: bool) -> _Duties:
-    """Return what a process of a service that serves, and with `work` also works, does of it.
-
-    Of several processes, every other one only works: while it opens reports it holds Python's lock,
-    and a request would wait.
-    """
-    if not work or part.of == 1:
-        return _Duties(serve=True, work=work, others_serve=False)
-    works = part.number % 2 == 0
-    return _Duties(serve=not works, work=works, others_serve=works)
-
-
 def serve_leader(
     reading: Reading[LeaderSettings], *, work: bool, processes: int | None = None
 ) -> None:
     """Run the leader's application, and with `work` its workers."""
-    _run(reading, lambda read, part: _leader(read, **_duties(part, work=work)), processes)
+    _run(reading, lambda read, part: _leader(read, **duties_of(part, work=work)), processes)
 
 
 def work_leader(reading: Reading[LeaderSettings], *, processes: int | None = None) -> None:
     """Run the leader's workers, and the health listener if there is one."""
     _run(
         reading,
-        lambda settings, _: _leader(settings, serve=False, work=True),
+        lambda read, part: _leader(read, **duties_of(part, serve=False, work=True)),
         processes,
         is_open=False,
     )
@@ -124,14 +108,14 @@ def serve_helper(
     reading: Reading[HelperSettings], *, work: bool = False, processes: int | None = None
 ) -> None:
     """Run the helper's application, and with `work` its workers."""
-    _run(reading, lambda read, part: _helper(read, **_duties(part, work=work)), processes)
+    _run(reading, lambda read, part: _helper(read, **duties_of(part, work=work)), processes)
 
 
 def work_helper(reading: Reading[HelperSettings], *, processes: int | None = None) -> None:
     """Run the helper's workers, and the health listener if there is one."""
     _run(
         reading,
-        lambda settings, _: _helper(settings, serve=False, work=True),
+        lambda read, part: _helper(read, **duties_of(part, serve=False, work=True)),
         processes,
         is_open=False,
     )
@@ -298,19 +282,30 @@ async def open_aggregator(settings: AggregatorSettings, role: Role) -> AsyncIter
 
 @asynccontextmanager
 async def _leader(
-    settings: LeaderSettings, *, serve: bool, work: bool, others_serve: bool = False
+    settings: LeaderSettings,
+    *,
+    serve: bool,
+    work: bool,
+    others: frozenset[Duty] = frozenset(),
+    began: float = -math.inf,
 ) -> AsyncIterator[Service]:
+    shown = shown_duties(others, serve=serve, work=work)
     async with (
         open_aggregator(settings, Role.LEADER) as runtime,
+        attendance(runtime.database, shown) as attending,
         client_of(settings, settings.request_timeout_seconds) as http,
     ):
         sums = SumWatch(runtime.database)
         listeners = [(leader_app(runtime, settings), settings.listen)] if serve else []
         # A client that learns from this process that the leader is up can then reach the others.
-        after = settings.listen if others_serve else None
+        after = settings.listen if Duty.SERVE in others else None
         # The tables of bodies whose reports have left are freed.
         rotate = partial(runtime.database.run, "rotate generations", rotate_generations)
-        works = [*_upkeep(settings, runtime, sums), repeating(rotate, GENERATIONS_SECONDS)]
+        works = [
+            attending,
+            *_upkeep(settings, runtime, sums),
+            repeating(rotate, GENERATIONS_SECONDS),
+        ]
         if _uses_objects(settings):
             works.append(_knowing_objects(runtime))
         if work:
@@ -318,7 +313,7 @@ async def _leader(
         else:
             collect_less_often()
         examine = ByMinute(
-            partial(_examine, settings, Role.LEADER, runtime, sums),
+            partial(_examine, settings, Role.LEADER, runtime, sums, began),
             lambda: {"compiling": AWAITED.records(), "helper_answers": http.answers.document()},
         )
         service = await service_of(settings, listeners, works, examine)
@@ -327,27 +322,42 @@ async def _leader(
 
 @asynccontextmanager
 async def _helper(
-    settings: HelperSettings, *, serve: bool, work: bool, others_serve: bool = False
+    settings: HelperSettings,
+    *,
+    serve: bool,
+    work: bool,
+    others: frozenset[Duty] = frozenset(),
+    began: float = -math.inf,
 ) -> AsyncIterator[Service]:
-    async with open_aggregator(settings, Role.HELPER) as runtime:
+    # What was put off before `defer_jobs` was changed is answered.
+    works_too = work or not settings.defer_jobs
+    shown = shown_duties(others, serve=serve, work=works_too)
+    async with (
+        open_aggregator(settings, Role.HELPER) as runtime,
+        attendance(runtime.database, shown) as attending,
+    ):
         sums = SumWatch(runtime.database)
         examine = ByMinute(
-            partial(_examine, settings, Role.HELPER, runtime, sums),
+            partial(_examine, settings, Role.HELPER, runtime, sums, began),
             lambda: {"compiling": AWAITED.records()},
         )
-        works = [*_upkeep(settings, runtime, sums), warming_up(runtime)]
-        if work or not settings.defer_jobs:  # what was put off before that was changed is answered
+        works = [attending, *_upkeep(settings, runtime, sums), warming_up(runtime)]
+        if works_too:
             look_seconds = DEFERRED_LOOK_SECONDS if work else LEFT_LOOK_SECONDS
             deferred = DeferredJobs(runtime, settings.max_report_age_seconds)
             works.append(partial(deferred.run, poll_seconds=look_seconds))
         listeners = [(helper_app(runtime, settings), settings.listen)] if serve else []
         service = await service_of(settings, listeners, works, examine)
-        yield dataclasses.replace(service, after=settings.listen if others_serve else None)
+        after = settings.listen if Duty.SERVE in others else None
+        yield dataclasses.replace(service, after=after)
 
 
-def _examine(settings: AggregatorSettings, role: Role, runtime: Runtime, sums: SumWatch) -> Health:
+def _examine(
+    settings: AggregatorSettings, role: Role, runtime: Runtime, sums: SumWatch, began: float
+) -> Health:
+    up_seconds = time.monotonic() - began
     return examine_aggregator(
-        settings, role, runtime.database, runtime.journal, lambda: sums.faults
+        settings, role, runtime.database, runtime.journal, lambda: sums.faults, up_seconds
     )
 
 

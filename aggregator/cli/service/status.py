@@ -25,9 +25,9 @@ def status(
     config: Config = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Print whether this party's work moves, what waits and why; the exit status is 1 if not.
+    """Print whether this party runs and its work moves, what waits and why; status 1 if not.
 
-    It reads the store, as a service's health listener does, and takes no lock.
+    It reads the store, as a service's health listener does, and keeps nobody from it.
     """
     from aggregator.cli.service.aggregator_desk import AggregatorDesk
     from aggregator.cli.service.parties import open_desk
@@ -50,7 +50,7 @@ def status(
             from aggregator.collector.status import examine_collector
 
             health = examine_collector(desk.database)
-        health = with_files(health, desk.settings, SystemClock().now())
+        health = with_files(_with_absence(health), desk.settings, SystemClock().now())
     health = dataclasses.replace(health, document={**health.document, **more})
     if as_json:
         print(json.dumps(health.whole_document))
@@ -58,6 +58,23 @@ def status(
         print("\n".join(_lines(health)))
     if not health.is_ready:
         raise SystemExit(faults.PARTLY)
+
+
+def _with_absence(health: "Health") -> "Health":
+    """Return a party's health with what nobody does; a service's own knows that it runs."""
+    from aggregator.service.storage.engine.condition import no_worker
+
+    found: Details = health.document
+    role, running = found["role"], found["running"]
+    faults = list(health.faults)
+    if not any(running.values()):
+        start = f"`prio {role} serve --work`" if role == "leader" else f"`prio {role} serve`"
+        faults.insert(0, f"no process of this {role} runs: start {start}")
+    elif not running["serve"]:
+        faults.insert(0, f"nobody answers requests; `prio {role} serve` must run")
+    elif not running.get("work", True) and not any(no_worker(role) in each for each in faults):
+        faults.insert(0, no_worker(role))
+    return dataclasses.replace(health, faults=faults)
 
 
 def _lines(health: "Health") -> Iterator[str]:

@@ -2,11 +2,13 @@
 
 A leader is ready while no work waits, or work that waits is done: something that has waited for
 longer than `STALLED_SECONDS`, while nothing has finished for as long, is a stall, whatever its
-reason. A helper does what it is asked, so it is ready while its store can be used, unless jobs that
-it has put off stall in the same way.
+reason. What has waited because nobody worked is none for as long again once somebody does, unless
+it was tried in vain. A helper does what it is asked, so it is ready while its store can be used,
+unless jobs that it has put off stall in the same way.
 """
 
 import dataclasses
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -26,8 +28,12 @@ from aggregator.service.storage.engine.condition import (
     common_details,
     common_metrics,
     disk_faults,
+    no_worker,
+    running_details,
+    who_is_present,
 )
 from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.presence import Duty, Present
 from aggregator.service.storage.engine.states import AggregationJobState
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.ledger.journal import Journal, journal_faults
@@ -54,6 +60,10 @@ from aggregator.service.storage.tasks.hpke_keys import list_hpke_configs
 from aggregator.service.storage.tasks.tasks import undecryptable_tasks
 from aggregator.service.telemetry.health import Document, Health, Metric
 
+_VAIN_ATTEMPTS = 3
+"""Whoever takes a job so often has not begun lately: its workers may die of it, one by one. A
+worker that was killed leaves a job that is taken a second time."""
+
 
 def examine_aggregator(
     settings: AggregatorSettings,
@@ -61,6 +71,7 @@ def examine_aggregator(
     database: Database,
     journal: Journal,
     sums: Callable[[], Sequence[str]] = tuple,
+    up_seconds: float = math.inf,
 ) -> Health:
     """Look at an aggregator's store, its object storage and its journal of releases.
 
@@ -70,11 +81,14 @@ def examine_aggregator(
         database: The store.
         journal: Its journal.
         sums: Returns what is known of sums that nobody can read.
+        up_seconds: How long the process that looks has served or worked, if it does.
     """
     faults = [*journal_faults(journal), *database.object_faults(), *sums()]
     return database.read_sync(
         "health",
-        lambda tx: read_aggregator_health(tx, role, STALLED_SECONDS, faults, settings.rotation),
+        lambda tx: read_aggregator_health(
+            tx, role, STALLED_SECONDS, faults, settings.rotation, up_seconds
+        ),
     )
 
 
@@ -84,6 +98,7 @@ def read_aggregator_health(
     stalled_seconds: int,
     journal: Sequence[str] = (),
     rotation: HpkeRotation = HpkeRotation(),  # noqa: B008  frozen
+    up_seconds: float = math.inf,
 ) -> Health:
     """Return the state of an aggregator.
 
@@ -93,7 +108,10 @@ def read_aggregator_health(
         stalled_seconds: How long work may wait while none is finished.
         journal: What is wrong with its journal of releases, or else outside the database.
         rotation: When its HPKE keys change.
+        up_seconds: How long the process that looks has served or worked, if it does.
     """
+    present = who_is_present(tx)
+    is_beginning = _working_seconds(present, up_seconds) <= stalled_seconds
     tasks, broken = task_progress(tx), undecryptable_tasks(tx)
     jobs, collecting = aggregation_progress(tx), collection_progress(tx)
     deferred, deferred_at = deferred_progress(tx), oldest_deferred_at(tx)
@@ -107,6 +125,9 @@ def read_aggregator_health(
     stalled = _age(tx.now, min(since, default=None)) > stalled_seconds and (
         finished_at is None or tx.now - finished_at > stalled_seconds
     )
+    early = sum(each.reports or 0 for each in blocked if each.state == TOO_EARLY)
+    if is_beginning and not early and _is_untried(jobs):
+        stalled = False
     waiting = sum(task.waiting for task in tasks)
     stalls = [*journal]
     unreadable = unreadable_reports(tx)
@@ -121,10 +142,12 @@ def read_aggregator_health(
         stalls.append(
             f"{waiting:,} reports and {collecting.unfinished:,} collections wait, the oldest for "
             f"{tx.now - min(since):,} s, and nothing was finished lately: "
-            f"{_cause(jobs, collecting, blocked)}"
+            f"{_cause(jobs, collecting, blocked, early, present)}"
         )
-    if _age(tx.now, deferred_at or tx.now) > stalled_seconds and (
-        finished_at is None or tx.now - finished_at > stalled_seconds
+    if (
+        _age(tx.now, deferred_at or tx.now) > stalled_seconds
+        and (finished_at is None or tx.now - finished_at > stalled_seconds)
+        and not (is_beginning and _is_untried(deferred))
     ):
         stalls.append(
             f"{deferred.unfinished:,} aggregation jobs wait for an answer, the oldest for "
@@ -132,7 +155,7 @@ def read_aggregator_health(
             + (
                 f"workers have {deferred.driven:,} of them"
                 if deferred.driven
-                else "`prio helper work`, or `prio helper serve --work`, must run"
+                else _no_driver(present, role)
             )
         )
     if tasks and len(broken) == len(tasks):
@@ -148,6 +171,7 @@ def read_aggregator_health(
     faults = [*disk_faults(tx), *stalls]
     document: Document = {
         **common_details(tx, role.name.lower()),
+        "running": running_details(present, list(Duty)),
         "waiting_reports": waiting,
         "oldest_report_seconds": _since(tx.now, oldest_at),
         "unreadable_reports": 0 if unreadable is None else unreadable.reports,
@@ -227,7 +251,30 @@ def _unreadable(unreadable: Unreadable) -> str:
     )
 
 
-def _cause(jobs: JobProgress, collecting: JobProgress, blocked: Sequence[ListedJob]) -> str:
+def _working_seconds(present: Present, up_seconds: float) -> float:
+    """Return for how long somebody has worked, or could have begun to beside us."""
+    return present.get(Duty.WORK, up_seconds)
+
+
+def _is_untried(jobs: JobProgress) -> bool:
+    """Return whether no job was tried in vain, as far as one can see."""
+    return not (jobs.held or jobs.postponed) and jobs.attempts < _VAIN_ATTEMPTS
+
+
+def _no_driver(present: Present, role: Role) -> str:
+    """Return why no worker has a job that is due."""
+    if Duty.WORK in present:
+        return "workers run, and none has taken one of them: the log says why"
+    return no_worker(role.name.lower())
+
+
+def _cause(
+    jobs: JobProgress,
+    collecting: JobProgress,
+    blocked: Sequence[ListedJob],
+    early: int,
+    present: Present,
+) -> str:
     """Return what an operator should look at first."""
     driven, postponed = jobs.driven + collecting.driven, jobs.postponed + collecting.postponed
     why = next((f", one because: {each.reason}" for each in blocked if each.reason), "")
@@ -236,10 +283,9 @@ def _cause(jobs: JobProgress, collecting: JobProgress, blocked: Sequence[ListedJ
     if postponed:
         attempts = max(jobs.attempts, collecting.attempts)
         return f"{postponed:,} jobs wait for another try (attempt {attempts}){why}"
-    early = sum(each.reports or 0 for each in blocked if each.state == TOO_EARLY)
     if early:
         return f"{early:,} reports are too early for the clock of one of the aggregators: set it"
-    return "no worker holds a job; `prio leader work`, or `prio leader serve --work`, must run"
+    return _no_driver(present, Role.LEADER)
 
 
 def _since(now: int, moment: int | None) -> int | None:

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from aggregator.dap.ids import encode_base64url
 from aggregator.dap.profile import Role
 from aggregator.protocol.provisioning import provision
 from aggregator.protocol.task_file import task_to_toml
+from aggregator.service.storage.engine.presence import Duty
 from tests.support.commands import service_file
 from tests.support.entropy import SeededEntropy
 from tests.support.surveys import task_of
@@ -162,20 +164,23 @@ PARTIES = (
 
 
 @pytest.fixture(scope="module")
-def party(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a leader's store, its task's public file and a survey."""
+def party(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with the store of a leader that runs, its task's public file and a survey."""
     folder = tmp_path_factory.mktemp("party")
     config = service_file(folder, "leader")
     task = make_task(id="A" * 43)
     with open_aggregator(config) as desk:
         desk.add_tasks(provision(task, SeededEntropy(1))[Role.LEADER])
         desk.new_hpke_keys()
+        here = desk.database.presence(list(Duty))
+    here.keep()
     (folder / "task.toml").write_text(task_to_toml(task))
     another = make_task(id="B" * 42 + "A")
     (folder / "another.toml").write_text(provision(another, SeededEntropy(2))[Role.LEADER])
     (folder / "survey.toml").write_text(SURVEY.read_text())
     (folder / "asked.toml").write_text(task_to_toml(task_of(SURVEY.read_text())))
-    return folder
+    yield folder
+    here.close()
 
 
 @pytest.mark.parametrize(

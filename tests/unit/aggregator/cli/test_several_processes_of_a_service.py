@@ -1,6 +1,7 @@
 """`--processes`, as far as it goes without starting any."""
 
 import os
+import time
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -8,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from aggregator.cli.service import processes, services
+from aggregator.cli.service.attendance import shown_duties
 from aggregator.cli.service.listening import listen
 from aggregator.cli.service.machine import MEBIBYTE, memory_of, processes_in_memory, usable_cores
 from aggregator.cli.service.processes import Part, processes_by_default
 from aggregator.cli.service.reading import Reading
 from aggregator.service.config import LeaderSettings
+from aggregator.service.storage.engine.presence import Duty
 from tests.support.commands import run_here
 from tests.support.ports import free_ports
 
@@ -115,10 +118,16 @@ def test_of_several_processes_none_that_serves_opens_reports(
 ) -> None:
     roles: list[str] = []
 
-    def leader(_: object, *, serve: bool, work: bool, others_serve: bool = False) -> None:
+    def leader(
+        _: object, *, serve: bool, work: bool, others: frozenset[Duty], began: float
+    ) -> None:
         roles.append(" and ".join(["serves"] * serve + ["works"] * work))
         # It says that the leader is up, and waits for those that take uploads.
-        assert others_serve == (not serve)
+        assert (Duty.SERVE in others) == (not serve)
+        assert began <= time.monotonic()
+        # Whoever asks is told of all that the service does, whichever process is there first.
+        shown = shown_duties(others, serve=serve, work=work)
+        assert shown == ({Duty.SERVE, Duty.WORK} if is_working else {Duty.SERVE})
 
     def run(reading: Reading[LeaderSettings], opening: object, count: int | None) -> None:
         assert callable(opening)
@@ -130,5 +139,6 @@ def test_of_several_processes_none_that_serves_opens_reports(
     monkeypatch.setattr(services, "_run", run)
     config = tmp_path / "service.toml"
     config.write_text('role = "leader"\ndatabase = "store.sqlite"\n')
+    is_working = work
     services.serve_leader(Reading(LeaderSettings, config), work=work, processes=of)
     assert roles == expected

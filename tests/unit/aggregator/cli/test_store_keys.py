@@ -16,6 +16,7 @@ from aggregator.errors import ConfigurationError, StoreError
 from aggregator.protocol.provisioning import provision
 from aggregator.service.config import CollectorSettings, HelperSettings, read_settings
 from aggregator.service.runtime import Runtime
+from aggregator.service.storage.engine.presence import Duty
 from aggregator.service.storage.opening import open_database
 from aggregator.service.storage.secrets.crypter import new_store_key
 from aggregator.service.storage.secrets.files import create_secret, read_secret
@@ -146,7 +147,10 @@ def test_a_status_with_a_key_that_opens_no_task_is_not_ok(tmp_path: Path) -> Non
     config.write_text('role = "helper"\ndatabase = "helper.sqlite"\nstore_key_file = "k"\n')
     with open_aggregator(config) as desk:
         desk.add_tasks(provision(make_task(), SeededEntropy(b"x"))[Role.HELPER])
+        here = desk.database.presence(list(Duty))
+    here.keep()  # as a service does
     assert run_here("status", "--config", config).returncode == 0
+    here.close()
     (tmp_path / "k").write_text(new_store_key(SystemEntropy()))
     done = run_here("status", "--config", config)
     assert done.returncode == 1
