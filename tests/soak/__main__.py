@@ -24,6 +24,7 @@ import pytest
 
 from tests.support import shifted
 from tests.support.measured_task import HOUR, MeasuredTask, make_measured_task
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.postgresql import new_server
 from tests.support.processes import Processes
 from tests.support.proxy import Proxy
@@ -112,7 +113,7 @@ def _check_the_books(services: Processes, tasks: list[MeasuredTask], bodies: lis
         asked.assert_counted_once()
 
     async def again() -> list[bytes]:
-        async with httpx.AsyncClient(timeout=30) as http:
+        async with httpx.AsyncClient(timeout=PATIENCE_SECONDS) as http:
             return [await asked.collect(http) for asked in tasks]
 
     assert anyio.run(again) == bodies

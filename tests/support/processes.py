@@ -65,7 +65,7 @@ class Processes:
         self._health: dict[str, str] = {}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         # One for all, because making a client reads every certificate of the system.
-        self._http = httpx.Client(timeout=2)
+        self._http = httpx.Client(timeout=30)
         names = (*COMMANDS, *_OF_PARTY)
         kept = servers or {}
         stores = {role: settings_of(folder / f"{role}.sqlite", kept.get(role)) for role in COMMANDS}

@@ -51,6 +51,8 @@ class Reaper:
         seed: int = 20,
     ) -> None:
         self.kills = Counter[str]()
+        self.is_striking = False
+        """Whether something is being broken, or is not mended yet."""
         self._services = services
         self._names = names
         self._rest_seconds = rest_seconds
@@ -63,7 +65,9 @@ class Reaper:
             if is_over():
                 return
             name = self._next()
+            self.is_striking = True
             self._strike(name)
+            self.is_striking = False
             self.kills[name] += 1
 
     def _next(self) -> str:
@@ -172,6 +176,8 @@ class Patient(httpx.AsyncHTTPTransport):
         self.broken_connections = Counter[str]()
         self.failures: list[str] = []
         self._pace_seconds = pace_seconds
+        self.is_away: Callable[[], bool] = lambda: False
+        """Whether a service may be away, for however long: then nobody loses patience."""
 
     @override
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -183,13 +189,18 @@ class Patient(httpx.AsyncHTTPTransport):
                 content = await response.aread()
             except httpx.TransportError as error:
                 self.broken_connections[type(error).__name__] += 1
-                if time.monotonic() > deadline:
+                if self.is_away():
+                    deadline = time.monotonic() + PATIENCE_SECONDS
+                elif time.monotonic() > deadline:
                     raise
                 await anyio.sleep(0.1)
             else:
                 self.statuses[response.status_code] += 1
                 if self._through_outages and response.status_code == _LATER:
-                    assert time.monotonic() < deadline, content
+                    if self.is_away():
+                        deadline = time.monotonic() + PATIENCE_SECONDS
+                    else:
+                        assert time.monotonic() < deadline, content
                     await anyio.sleep(0.3)
                     continue
                 if response.status_code not in _SUCCESSES:
@@ -221,6 +232,8 @@ async def upload_and_collect(
         TimeoutError: It took longer than `LONGEST_SECONDS`.
     """
     bodies: dict[str, bytes] = {}
+    if isinstance(reaper, Reaper):
+        transport.is_away = lambda: reaper.is_striking
 
     async def one(asked: MeasuredTask, http: httpx.AsyncClient) -> None:
         await asked.upload(http, reports_per_request)
