@@ -1,11 +1,11 @@
 """All faults at once, for as long as is asked for: `make soak`, or `python -m tests.soak`.
 
 Round after round a pair takes two tasks' reports, aggregates and releases them, while its processes
-die, its helper and its answers are lost, its clocks jump, its disk fills or its database servers
-are killed, and strangers hold more connections than there are. The stores are files in one round
-and on servers in the next. After each round every report was counted once by both aggregators, each
-batch was released once, and whoever asks again gets the same bytes; or the run ends with what was
-not so, and the seed of its round.
+die, its helper and its answers are lost, its clocks jump, its disk fills and bytes of its stores
+change or its database servers are killed, and strangers hold more connections than there are. The
+stores are files in one round and on servers in the next. After each round every report was counted
+once by both aggregators, each batch was released once, and whoever asks again gets the same bytes;
+or the run ends with what was not so, and the seed of its round.
 """
 
 import argparse

@@ -142,6 +142,11 @@ class Processes:
         before = {key: value for table in tables.values() for key, value in table.items()}
         self.configs[name].write_text(_tables(before | settings))
 
+    def store_path(self, name: str) -> Path:
+        """Return the file of a service's store, if it is a file."""
+        database: str = tomllib.loads(self.configs[name].read_text())["service"]["database"]
+        return self.configs[name].parent / database
+
     def read_again(self, name: str, **settings: str | float) -> None:
         """Change settings in a service's file, and tell it so (SIGHUP)."""
         self.change(name, **settings)

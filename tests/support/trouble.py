@@ -1,6 +1,8 @@
 """Everything that can go wrong, one after another by a seed, while a pair is at work."""
 
 import itertools
+import random
+import shutil
 import socket
 import time
 from collections import Counter
@@ -10,6 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tests.support import hostile, shifted
+from tests.support.commands import run_here
 from tests.support.postgresql import Server
 from tests.support.processes import Processes
 from tests.support.proxy import Proxy
@@ -57,7 +60,11 @@ class Trouble(Reaper):
             "clocks jumped": self._jump,
             "bursts of strangers": self._attack,
             **({"disks filled": self._fill} if disk else {}),
-            **({"database servers killed": self._kill_a_server} if servers else {}),
+            **(
+                {"database servers killed": self._kill_a_server}
+                if servers
+                else {"stores damaged": self._damage_a_store}
+            ),
         }
 
     def _next(self) -> str:
@@ -106,6 +113,31 @@ class Trouble(Reaper):
         self._moment()
         server.start()
 
+    def _damage_a_store(self) -> None:
+        """Change a byte in the file of a party that has died, and bring it back from a backup.
+
+        As the documents say it: nothing that came before the backup is lost, which is all there is.
+        """
+        party = self._random.choice(self._names)
+        config = self._services.configs[party]
+        store = self._services.store_path(party)
+        backup = self._services.folder / f"{party}.backup"
+        self._services.kill(party)
+        self._services.prio("backup", "--config", config, backup)
+        change_a_byte(store, self._random)
+        damaged = self._services.folder / f"{party}.damaged"
+        shutil.copyfile(store, damaged)
+        # Most bytes hold ciphertext or nothing, and SQLite notices no change of these.
+        done = run_here("backup", "--check", "--config", config, damaged)
+        assert done.returncode in (0, 2), done
+        assert "Traceback" not in done.stderr, done
+        for suffix in ("-wal", "-shm"):
+            store.with_name(f"{store.name}{suffix}").unlink(missing_ok=True)
+        shutil.copyfile(backup, store)
+        for file in (backup, damaged):
+            file.unlink()
+        self._services.start(party)
+
     def _attack(self) -> None:
         """Hold more connections than there are slots, begin requests, and ask again."""
         url = f"{self._services.urls['leader']}hpke_config"
@@ -127,6 +159,16 @@ class Trouble(Reaper):
             time.sleep(0.05)
         for each in held:
             each.close()
+
+
+def change_a_byte(file: Path, choose: random.Random) -> None:
+    """Change one byte of a file."""
+    with file.open("r+b") as opened:
+        place = choose.randrange(file.stat().st_size)
+        opened.seek(place)
+        (byte,) = opened.read(1)
+        opened.seek(place)
+        opened.write(bytes([byte ^ choose.randrange(1, 256)]))
 
 
 def _whole(url: str) -> bytes:
