@@ -1,15 +1,16 @@
 """All faults at once, for as long as is asked for: `make soak`, or `python -m tests.soak`.
 
 Round after round a pair takes two tasks' reports, aggregates and releases them, while its processes
-die, its helper and its answers are lost, its clocks jump, its disk fills and bytes of its stores
-change or its database servers are killed, and strangers hold more connections than there are. The
-stores are files in one round and on servers in the next. After each round every report was counted
-once by both aggregators, each batch was released once, and whoever asks again gets the same bytes;
-or the run ends with what was not so, and the seed of its round.
+die, its helper and its answers are lost, its clocks jump, bytes of its objects change, its disk
+fills and bytes of its stores change or its database servers are killed, and strangers hold more
+connections than there are. The stores are files in one round and on servers in the next. After each
+round every report was counted once by both aggregators, each batch was released once, and whoever
+asks again gets the same bytes; or the run ends with what was not so, and the seed of its round.
 """
 
 import argparse
 import contextlib
+import os
 import random
 import sys
 import tempfile
@@ -17,6 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import anyio
 import httpx
@@ -69,6 +71,9 @@ def live_a_round(folder: Path, seed: int, *, on_servers: bool) -> Counter[str]:
                     database=str(disk.folder / f"{party}.sqlite"),
                     release_journal=f"{party}.sqlite.journal",
                 )
+        objects = folder / "objects"
+        services.change("leader", report_bodies=f"file://{objects}")
+        stack.enter_context(patch.dict(os.environ, {shifted.LEAST_OBJECT: "1"}))
         port = int(services.urls["helper"].rstrip("/").rpartition(":")[2])
         proxy = stack.enter_context(Proxy(port))
         services.urls["helper"] = f"http://127.0.0.1:{proxy.port}/"
@@ -77,7 +82,7 @@ def live_a_round(folder: Path, seed: int, *, on_servers: bool) -> Counter[str]:
             for name, privacy in (("exact", "--mechanism=None"), ("noised", "--epsilon=1"))
         ]
         transport = Patient(PACE_SECONDS, through_outages=True)
-        trouble = Trouble(services, PARTIES, proxy, clocks, disk, servers, seed)
+        trouble = Trouble(services, PARTIES, proxy, clocks, disk, servers, objects, seed)
         with explained(services, trouble, transport):
             services.start(*PARTIES)
             bodies = anyio.run(

@@ -16,9 +16,13 @@ from aggregator.clock import SystemClock
 from aggregator.service.runtime import key_rotation
 from aggregator.service.storage import opening
 from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.reports import bodies
 
 SETTLING = "SHIFTED_SETTLING_SECONDS"
 """The variable that says how long HPKE keys have to be of no use, if not as usual."""
+
+LEAST_OBJECT = "SHIFTED_LEAST_OBJECT_BYTES"
+"""The variable that says how large a group of reports must be to lie in object storage."""
 
 
 def command(seconds: int | Path) -> tuple[str, ...]:
@@ -56,5 +60,6 @@ if __name__ == "__main__":
             "SETTLING_SECONDS",
             float(os.environ.get(SETTLING, key_rotation.SETTLING_SECONDS)),
         ),
+        patch.object(bodies, "LEAST_BYTES", int(os.environ.get(LEAST_OBJECT, bodies.LEAST_BYTES))),
     ):
         cli.main()

@@ -23,6 +23,8 @@ HOUR = 3600
 STRANGER = "127.0.0.2"
 """Whom no proxy speaks for: what strangers hold is theirs alone."""
 _CONNECTIONS = 600
+_OBJECT = "?" * 32
+"""The name of an object that is whole."""
 
 
 class Trouble(Reaper):
@@ -35,6 +37,7 @@ class Trouble(Reaper):
         clocks: The files that say how far ahead a party's clock is.
         disk: Where the stores are, if on a disk that can be filled.
         servers: The stores' servers, if they have any.
+        objects: The folder where reports wait, if they do not wait in the leader's store.
         seed: Decides what, when and for how long.
     """
 
@@ -46,6 +49,7 @@ class Trouble(Reaper):
         clocks: Mapping[str, Path],
         disk: SmallDisk | None,
         servers: Mapping[str, Server],
+        objects: Path | None,
         seed: int,
     ) -> None:
         super().__init__(services, names, (0.2, 1.0), seed)
@@ -53,6 +57,7 @@ class Trouble(Reaper):
         self._clocks = clocks
         self._disk = disk
         self._servers = servers
+        self._objects = objects
         self._faults: Mapping[str, Callable[[], object]] = {
             "deaths": self._die,
             "helpers away": self._lose_the_helper,
@@ -60,6 +65,7 @@ class Trouble(Reaper):
             "clocks jumped": self._jump,
             "bursts of strangers": self._attack,
             **({"disks filled": self._fill} if disk else {}),
+            **({"objects damaged": self._damage_objects} if objects else {}),
             **(
                 {"database servers killed": self._kill_a_server}
                 if servers
@@ -137,6 +143,24 @@ class Trouble(Reaper):
         for file in (backup, damaged):
             file.unlink()
         self._services.start(party)
+
+    def _damage_objects(self) -> None:
+        """For a moment, change a byte of each new object as it comes; then put all right again."""
+        assert self._objects is not None
+        before, whole = set(self._objects.glob(_OBJECT)), dict[Path, bytes]()
+        until = time.monotonic() + self._random.uniform(0.5, 3.0)
+        draft = self._objects / "draft"
+        while time.monotonic() < until:
+            for file in {*self._objects.glob(_OBJECT)} - before - whole.keys():
+                whole[file] = file.read_bytes()
+                draft.write_bytes(whole[file])
+                change_a_byte(draft, self._random)
+                draft.rename(file)
+            time.sleep(0.005)
+        for file, content in whole.items():
+            if file.exists():  # otherwise nobody needs it any more
+                draft.write_bytes(content)
+                draft.rename(file)
 
     def _attack(self) -> None:
         """Hold more connections than there are slots, begin requests, and ask again."""
