@@ -28,6 +28,7 @@ from aggregator.service.storage.jobs.aggregate_shares import StoredAggregateShar
 from aggregator.service.storage.ledger.charges import list_ledger
 from aggregator.service.storage.operator.job_lists import list_blocked_jobs
 from aggregator.service.storage.secrets.crypter import Crypter
+from aggregator.service.storage.secrets.key_file import SLOT_SIZE
 from aggregator.service.telemetry.health import Health
 from tests.support.commands import run_here
 from tests.support.pair import LEASE_SECONDS, Pair, leader_file
@@ -39,7 +40,13 @@ HOUR = 3600
 
 def changed(place: int) -> Callable[[bytes], bytes]:
     """Return what changes the byte at a place."""
-    return lambda keys: keys[:place] + bytes([keys[place] ^ 1]) + keys[place + 1 :]
+
+    def change(keys: bytes) -> bytes:
+        changed = bytearray(keys)
+        changed[place] ^= 1
+        return bytes(changed)
+
+    return change
 
 
 BROKEN: dict[str, Callable[[bytes], bytes | None]] = {
@@ -150,7 +157,7 @@ async def test_a_batch_without_its_keys_is_no_release_of_the_helpers(
 async def test_a_byte_of_the_name_of_a_store_key_costs_nothing(pair: Pair, tmp_path: Path) -> None:
     file = tmp_path / "leader.sqlite.keys"
     pair.leader.database.close()
-    file.write_bytes(changed(0)(file.read_bytes()))
+    file.write_bytes(changed(SLOT_SIZE)(file.read_bytes()))  # before it is the end of a mark
     pair.leader.start()
     assert (await pair.collect()).report_count == len(MEASUREMENTS)
 

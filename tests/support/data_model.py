@@ -47,7 +47,10 @@ under the store's key and, beside an SQLite database, lies outside it, in a slot
 (the database's path and `.keys`), since a database keeps what was deleted for as long as anybody
 reads what was there before. Releasing a batch overwrites the slots after the commit and before
 anybody is told of the release; if the process dies between the two, the next one does so when it
-opens the store. What is then left of the shares in rows, free pages, the log or a copy of the
+opens the store. `PRAGMA user_version` is the first slot that the database has never named. Keys
+from there on that have a mark before them are of a process that died before its commit, and are
+destroyed when the store goes on. Keys without one are newer than this copy of the database, which
+then does not open. What is left of released shares in rows, free pages, the log or a copy of the
 database has no key. A copy of the key file from before has: [limits](limits.md) says what that
 means for backups. On a PostgreSQL server the slots are rows of `bucket_key_slots`, which the
 releasing transaction deletes; the server keeps them for longer, as

@@ -109,10 +109,18 @@ def restored(
     ] = None,
     config: Config = None,
 ) -> None:
-    """Close and charge what may have been released since the backup that this store is from."""
+    """Close and charge what may have been released since the backup that this store is from.
+
+    The keys of sums that came after the backup are destroyed.
+    """
     from aggregator.dap.profile import Role
     from aggregator.service.config import CollectorSettings, read_settings
-    from aggregator.service.runtime.restoring import Presumed, close_without_keys, presume_released
+    from aggregator.service.runtime.restoring import (
+        Presumed,
+        close_without_keys,
+        destroy_newer_keys,
+        presume_released,
+    )
     from aggregator.service.storage.backup.reconciliation import mend, write_down
     from aggregator.service.storage.engine.transaction import Transaction
     from aggregator.service.storage.opening import open_aggregator_store
@@ -132,14 +140,15 @@ def restored(
             "backup-time: missing; it can be left out only with --trust-journal, or with "
             "--journal-damaged if the store is not from a backup"
         )
+    went_back = trust_journal or seconds is not None
     role = Role[settings.role.upper()]
     gone = None if lost_store_key is None else _store_key_name(lost_store_key)
 
-    def close(tx: Transaction) -> tuple[list[Presumed], int, dict[bytes, int]]:
-        presumed = []
+    def close(tx: Transaction) -> tuple[list[Presumed], int, int, dict[bytes, int]]:
+        presumed, newer = [], destroy_newer_keys(tx)
         if seconds is not None and not trust_journal:
             presumed = presume_released(tx, role, seconds, settings.clock_skew_seconds)
-        return presumed, *close_without_keys(tx, gone)
+        return presumed, newer, *close_without_keys(tx, gone)
 
     database, journal = open_aggregator_store(
         settings,
@@ -147,6 +156,7 @@ def restored(
         journal_may_be_missing=not trust_journal,
         journal_may_be_damaged=journal_damaged,
         store_may_be_lost=trust_journal,
+        may_be_older=went_back,
     )
     try:
         if journal_damaged:
@@ -158,15 +168,21 @@ def restored(
                 else f"{journal.name}: whole, with {mended.kept:,} releases, all of this store's "
                 "among them"
             )
-        if seconds is None and not trust_journal:
+        if not went_back:
             return
-        presumed, lost, locked = database.run_sync("close restored", close)
+        presumed, newer, lost, locked = database.run_sync("close restored", close)
         write_down(database, journal)
     finally:
         database.close()
         journal.close()
     for each in presumed:
         print(f"{each.task.task_id}: {_closed(each)}; {each.charges:,} releases charged")
+    _say_what_is_lost(newer, lost, locked)
+
+
+def _say_what_is_lost(newer: int, lost: int, locked: dict[bytes, int]) -> None:
+    if newer:
+        print(f"the keys of {newer:,} sums from after the backup were destroyed", file=sys.stderr)
     print(f"{lost:,} sums had lost their key and were closed", file=sys.stderr)
     for name, sums in locked.items():
         print(

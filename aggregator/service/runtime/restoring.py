@@ -79,6 +79,16 @@ def presume_released(
     return [_presume(tx, task, role, backup_time, tx.now + skew_seconds) for task in tasks]
 
 
+def destroy_newer_keys(tx: Transaction) -> int:
+    """Destroy the keys of sums that came after the backup; return how many on commit.
+
+    The database has no sums that they open, and it does not open beside them.
+    """
+    newer = tx.keys.newer()
+    tx.destroyed_slots += newer
+    return len(newer)
+
+
 def close_without_keys(tx: Transaction, gone: bytes | None = None) -> tuple[int, dict[bytes, int]]:
     """Close the buckets whose keys were not restored with the store.
 

@@ -36,6 +36,7 @@ def open_database(
     *,
     may_make: bool = True,
     store_may_be_lost: bool = False,
+    may_be_older: bool = False,
 ) -> Database:
     """Open a party's store; make it if there is none and `may_make` says so.
 
@@ -44,13 +45,16 @@ def open_database(
         clock: Of the store; the database's own by default.
         on_transaction: See `Database.open`.
         entropy: Where keys and nonces are from.
-        may_make: Whether a store is made if there is none.
+        may_make: Whether a store is made if there is none, and what a killed process left is
+            destroyed.
         store_may_be_lost: Whether one is made where there has been one.
+        may_be_older: Whether it may be older than its keys; see `Database.open`.
 
     Raises:
         SchemaMismatch: It is of another version of this program; nothing was changed.
         ConfigurationError: There is none, or no more, or it only pretends to lock, or the store's
             key is missing or unusable.
+        KeysAhead: It is older than its keys.
         StoreError: The store cannot be made or opened.
     """
     place = backend(settings.database_url)  # refuses a bad URL before a key is made for it
@@ -69,7 +73,14 @@ def open_database(
     if may_make and settings.store_key is None and settings.store_key_file is not None:
         mark_store(settings.store_key_file, place.name)
     return Database.open(
-        settings.database_url, crypter, clock, on_transaction, entropy, _objects_of(settings)
+        settings.database_url,
+        crypter,
+        clock,
+        on_transaction,
+        entropy,
+        _objects_of(settings),
+        may_destroy=may_make,
+        may_be_older=may_be_older,
     )
 
 
@@ -90,17 +101,19 @@ def open_aggregator_store(
     journal_may_be_missing: bool = False,
     journal_may_be_damaged: bool = True,
     store_may_be_lost: bool = False,
+    may_be_older: bool = False,
 ) -> tuple[Database, Journal]:
     """Open an aggregator's store and its journal of releases, and bring them up to each other.
 
     Args:
         settings: The aggregator's.
         clock: Of the store; the database's own by default.
-        may_make: Whether a store is made if there is none.
+        may_make: As for `open_database`.
         journal_may_be_missing: Whether a journal is made for a store that has had one.
         journal_may_be_damaged: Whether the store is opened beside a journal that cannot be read:
             reports are taken and verified, and no share leaves.
         store_may_be_lost: Whether a store is made where there has been one.
+        may_be_older: As for `open_database`.
 
     Raises:
         JournalError: See `reconcile`.
@@ -111,7 +124,11 @@ def open_aggregator_store(
     if not store_may_be_lost:
         _refuse_lost_store(settings.database_url, journal)
     database = open_database(
-        settings, clock, may_make=may_make, store_may_be_lost=store_may_be_lost
+        settings,
+        clock,
+        may_make=may_make,
+        store_may_be_lost=store_may_be_lost,
+        may_be_older=may_be_older,
     )
     try:
         reconcile(

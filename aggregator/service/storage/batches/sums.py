@@ -127,9 +127,10 @@ def accumulate(tx: Transaction, task_id: bytes, additions: Sequence[Addition]) -
         shares.append({**place, "share": share})
         counts.append({**place, **totals_columns(totals)})
     if keys:
-        slots = tx.keys.put(sealed, _first_unused_slot(tx))
-        tx.made_slots += slots
-        rows = [{**place, "slot": slot} for place, slot in zip(keys, slots, strict=True)]
+        put = tx.keys.put(sealed)
+        tx.made_slots += put.slots
+        tx.destroyed_slots += put.destroyed
+        rows = [{**place, "slot": slot} for place, slot in zip(keys, put.slots, strict=True)]
         tx.run(_PUTTING_KEYS, *rows)
     _put(tx, tables.bucket_shares, shares)
     _put(tx, tables.buckets, counts)
@@ -308,7 +309,6 @@ def shard_cipher(tx: Transaction, task_id: bytes, bucket: bytes, shard: int) -> 
 
 _KEY = tables.bucket_keys.c
 _PUTTING_KEYS = insert(tables.bucket_keys)
-_LAST_SLOT = select(func.max(_KEY.slot))
 _SLOT = select(_KEY.slot).where(
     _KEY.task == bindparam("task"),
     _KEY.bucket == bindparam("bucket"),
@@ -383,12 +383,6 @@ _STORED_OF_SHARD = _stored().where(
     tables.buckets.c.bucket.in_(bindparam("some", expanding=True)),
     tables.buckets.c.shard == bindparam("shard"),
 )
-
-
-def _first_unused_slot(tx: Transaction) -> int:
-    """Return the first slot above the slots of all buckets."""
-    ((last,),) = tx.run(_LAST_SLOT)
-    return 0 if last is None else last + 1
 
 
 def _stored_cipher(tx: Transaction, row: bytes, slot: int) -> Crypter:

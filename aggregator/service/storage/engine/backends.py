@@ -23,8 +23,10 @@ from sqlalchemy.sql.expression import Executable
 
 from aggregator.errors import ConfigurationError, StoreError
 from aggregator.service.storage.engine.backup_contents import BackupContents
+from aggregator.service.storage.engine.key_slots import NewSlots, Unnamed
 from aggregator.service.storage.engine.presence import Duty, Presence, Present
 from aggregator.service.storage.engine.sqlite import Sqlite
+from aggregator.service.storage.secrets.key_file import Held
 
 if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql, sqlite
@@ -85,8 +87,8 @@ class BodyGone(UnreadableBodies):
 class KeySlots(Protocol):
     """The sealed keys of buckets by slot number, for one transaction."""
 
-    def put(self, keys: Sequence[bytes], first_unused: int) -> Sequence[int]:
-        """Store keys; return their slots, none below `first_unused`."""
+    def put(self, keys: Sequence[bytes]) -> NewSlots:
+        """Store keys; return their slots, which were never used."""
 
     def get(self, slot: int) -> bytes:
         """Return a key.
@@ -101,6 +103,12 @@ class KeySlots(Protocol):
     def delete(self, slots: Sequence[int]) -> Sequence[int]:
         """Delete keys in the transaction; return the slots to be destroyed after it commits."""
 
+    def unnamed(self, held: Held) -> Unnamed:
+        """Return which of the `held` slots the database does not name."""
+
+    def newer(self) -> Sequence[int]:
+        """Return the slots of sums that came after this copy of the database."""
+
 
 class BucketKeys(Protocol):
     """All bucket keys of a store."""
@@ -108,7 +116,11 @@ class BucketKeys(Protocol):
     def within(self, connection: Connection) -> KeySlots:
         """Return the keys for a transaction on `connection`."""
 
-    def held(self) -> Sequence[int]:
+    @property
+    def name(self) -> str:
+        """What messages call their place."""
+
+    def held(self) -> Held:
         """Return the slots outside the database whose keys are not destroyed."""
 
     def destroy(self, slots: Iterable[int]) -> None:

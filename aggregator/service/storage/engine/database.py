@@ -21,12 +21,11 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine
 
 from aggregator.clock import Clock
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import StoreError
-from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.backends import (
     Backend,
     BodyGone,
@@ -36,6 +35,7 @@ from aggregator.service.storage.engine.backends import (
     backend,
     translated,
 )
+from aggregator.service.storage.engine.key_slots import Unnamed, ahead
 from aggregator.service.storage.engine.presence import Duty, Presence
 from aggregator.service.storage.engine.schema import check
 from aggregator.service.storage.engine.scrubber import Scrubber
@@ -94,6 +94,9 @@ class Database:
         on_transaction: OnTransaction | None = None,
         entropy: Entropy | None = None,
         objects: "Objects | None" = None,
+        *,
+        may_destroy: bool = True,
+        may_be_older: bool = False,
     ) -> "Database":
         """Open the store at `url`, for example `sqlite:////var/lib/prio/leader.sqlite`.
 
@@ -106,8 +109,13 @@ class Database:
                 transaction ends there.
             entropy: Where keys, tokens and resource ids come from.
             objects: Where large bodies of reports lie; in the database if None.
+            may_destroy: Whether to destroy keys that a killed process left; commands that only
+                look do not.
+            may_be_older: Whether to open it although its keys say that it is a copy from before
+                some of its sums.
 
         Raises:
+            KeysAhead: It is such a copy; nothing was changed.
             SchemaMismatch: The schema is not the one of this program; both are named.
         """
         check(url)
@@ -119,7 +127,11 @@ class Database:
             _ignore if on_transaction is None else on_transaction,
             objects,
         )
-        database._destroy_what_a_killed_process_left()
+        try:
+            database._settle_keys(may_destroy=may_destroy, may_be_older=may_be_older)
+        except BaseException:
+            database.close()
+            raise
         database._scrubber.request()  # a killed process may have left secrets in the log
         return database
 
@@ -204,15 +216,29 @@ class Database:
             if self._objects is not None:
                 self._objects.close()
 
-    def _destroy_what_a_killed_process_left(self) -> None:
-        """Destroy keys that are no longer in use but that a process left behind when it died."""
+    def _settle_keys(self, *, may_destroy: bool, may_be_older: bool) -> None:
+        """Destroy keys that processes which died have left and no newer database can name.
+
+        Raises:
+            KeysAhead: Other keys are newer than the database.
+        """
+
+        def is_settled(found: Unnamed) -> bool:
+            return not (may_destroy and found.dead) and (may_be_older or not found.newer)
+
+        def settle(tx: Transaction) -> None:
+            found = tx.keys.unnamed(self._keys.held())
+            if found.newer and not may_be_older:
+                raise tx.refuse(ahead(self._keys.name, found.newer))
+            if may_destroy:
+                tx.destroyed_slots += found.dead
+
         held = self._keys.held()
         # Another process may be about to commit new keys, so only a writer can tell.
-        if held and _unused(held, self.read_sync("look for keys", _used_slots)):
-            self.run_sync("destroy keys", self._destroy_unused)
-
-    def _destroy_unused(self, tx: Transaction) -> None:
-        tx.destroyed_slots += _unused(self._keys.held(), _used_slots(tx))
+        if held.slots and not is_settled(
+            self.read_sync("look for keys", lambda tx: tx.keys.unnamed(held))
+        ):
+            self.run_sync("destroy keys", settle)
 
     def _destroy(self, slots: Iterable[int]) -> None:
         """Destroy keys before the caller hears of the commit, with any that failed earlier."""
@@ -315,14 +341,6 @@ class _Threads:
             limiter = CapacityLimiter(self._count)
             self._limiters.set(limiter)
             return limiter
-
-
-def _used_slots(tx: Transaction) -> set[int]:
-    return set(tx.connection.execute(select(tables.bucket_keys.c.slot)).scalars())
-
-
-def _unused(held: Iterable[int], used: set[int]) -> list[int]:
-    return [slot for slot in held if slot not in used]
 
 
 def _timed(access: str, run: Callable[P, T]) -> Callable[P, T]:

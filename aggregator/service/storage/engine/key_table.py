@@ -20,20 +20,23 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY
 
+from aggregator.service.storage.engine.key_slots import NewSlots, Unnamed
 from aggregator.service.storage.engine.tables import bucket_key_slots
-from aggregator.service.storage.secrets.key_file import KeyGone
+from aggregator.service.storage.secrets.key_file import Held, KeyGone
 
 
 class KeyTable:
     """Sealed keys by slot number, all of them inside the database."""
 
+    name = "the database"
+
     def within(self, connection: Connection) -> "SlotRows":
         """Return the keys for a transaction on `connection`."""
         return SlotRows(connection)
 
-    def held(self) -> Sequence[int]:
+    def held(self) -> Held:
         """Return nothing: no key lies outside the database."""
-        return ()
+        return Held()
 
     def destroy(self, slots: Iterable[int]) -> None:
         """Do nothing: `SlotRows.delete` leaves nothing to destroy."""
@@ -53,10 +56,10 @@ class SlotRows:
         """Use the transaction on `connection`."""
         self._connection = connection
 
-    def put(self, keys: Sequence[bytes], first_unused: int) -> Sequence[int]:  # noqa: ARG002  the server numbers no two rows alike
-        """Store keys; return their slots."""
+    def put(self, keys: Sequence[bytes]) -> NewSlots:
+        """Store keys; the server numbers no two rows alike."""
         rows = [{"key": key} for key in keys]
-        return list(self._connection.execute(_PUTTING, rows).scalars())
+        return NewSlots(list(self._connection.execute(_PUTTING, rows).scalars()))
 
     def get(self, slot: int) -> bytes:
         """Return a key.
@@ -80,4 +83,12 @@ class SlotRows:
             given = any_(literal(list(slots), ARRAY(BigInteger)))
             statement = delete(bucket_key_slots).where(bucket_key_slots.c.slot == given)
             self._connection.execute(statement)
+        return ()
+
+    def unnamed(self, held: Held) -> Unnamed:  # noqa: ARG002  there are none
+        """Return nothing: a slot is stored in the transaction that names it."""
+        return Unnamed()
+
+    def newer(self) -> Sequence[int]:
+        """Return nothing, for the same reason."""
         return ()

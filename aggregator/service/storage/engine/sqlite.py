@@ -26,8 +26,8 @@ from aggregator.errors import ConfigurationError, StoreError
 from aggregator.service.storage.engine import sqlite_backup
 from aggregator.service.storage.engine.backup_contents import BackupContents
 from aggregator.service.storage.engine.driver_statements import run, run_text
+from aggregator.service.storage.engine.key_slots import BucketKeyFile
 from aggregator.service.storage.engine.presence import Duty, PresenceFiles, Present, present_beside
-from aggregator.service.storage.secrets.key_file import KeyFile
 
 BUSY_TIMEOUT_SECONDS = 5
 STEP_BYTES = 8 << 20
@@ -230,9 +230,9 @@ class Sqlite:
         finally:
             connection.exec_driver_sql("PRAGMA secure_delete=ON")
 
-    def bucket_keys(self) -> KeyFile:
+    def bucket_keys(self) -> BucketKeyFile:
         """Return the file of short-lived keys: the database's path and `.keys`."""
-        return KeyFile(self._path.with_name(f"{self._path.name}.keys"))
+        return BucketKeyFile(self._path.with_name(f"{self._path.name}.keys"))
 
     def presence(self, duties: Collection[Duty]) -> PresenceFiles:
         """Return what shows others that this process does these duties."""

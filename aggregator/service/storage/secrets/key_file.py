@@ -11,17 +11,20 @@ never to the key of something else.
 A file that lacks slots which the database names is lost, old or cut, and its keys may be elsewhere:
 nothing is put into it, nor is another one made, or the whole file would take the place of new keys
 when it comes back.
+
+A file that goes on behind the slots that the database knows is either beside an older copy of the
+database, whose newest may come back, or a process died before it had committed what the new keys
+are for. A mark in the slot before new keys tells the two apart. It is written before them, and
+destroyed when they are committed.
 """
 
 import contextlib
+import dataclasses
 import itertools
 import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Self
-
-from sqlalchemy import Connection
 
 from aggregator.errors import StoreError
 from aggregator.service.storage.secrets.files import sync_path, write_at
@@ -30,6 +33,8 @@ SLOT_SIZE = 64
 """Bytes of a sealed key: a fingerprint, a nonce, 32 bytes and a tag."""
 
 _DESTROYED = bytes(SLOT_SIZE)
+_MARK = b"the next slots hold keys that may not be committed: "
+"""How a mark begins; the number of these keys follows, most significant byte first."""
 
 
 class KeyGone(StoreError):
@@ -38,6 +43,23 @@ class KeyGone(StoreError):
 
 class KeysMissing(StoreError):
     """The file is not the one that has the store's keys, so that no more are put there."""
+
+
+class KeysAhead(StoreError):
+    """The file has keys of sums that the database does not know: it is a copy from before them."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Held:
+    """What is not destroyed.
+
+    Attributes:
+        slots: The slots of keys and of marks, in order.
+        uncommitted: Those of them with keys that may not have been committed, and of their marks.
+    """
+
+    slots: Sequence[int] = ()
+    uncommitted: frozenset[int] = frozenset()
 
 
 class KeyFile:
@@ -49,16 +71,20 @@ class KeyFile:
         self._descriptor: int | None = None
         self._lock = threading.Lock()
 
-    def within(self, _: Connection) -> Self:
-        """Return these keys: a file knows no transactions."""
-        return self
+    @property
+    def name(self) -> str:
+        """What messages call the file."""
+        return str(self._path)
 
-    def put(self, keys: Sequence[bytes], first_unused: int) -> range:
+    def put(self, keys: Sequence[bytes], named: int, known: int) -> range:
         """Write keys of `SLOT_SIZE` bytes under the writers' lock; return when they last.
+
+        Their mark is in the slot before the first.
 
         Args:
             keys: The keys.
-            first_unused: The first slot that the database never named, even if the file was lost.
+            named: The first slot behind all that the database names.
+            known: The first behind all that it has ever named, even if the file was lost since.
 
         Returns:
             Their slots.
@@ -66,9 +92,9 @@ class KeyFile:
         Raises:
             KeysMissing: The file is gone, was replaced, or lacks slots that the database named.
         """
-        with self._opened(create=not first_unused) as descriptor:
+        with self._opened(create=not named) as descriptor:
             size = 0 if descriptor is None else os.fstat(descriptor).st_size
-            if descriptor is None or size < first_unused * SLOT_SIZE:
+            if descriptor is None or size < named * SLOT_SIZE:
                 raise KeysMissing(
                     f"{self._path} is missing, old or cut short, and lacks the keys of some "
                     "sums: nothing is counted until it is back; if it is lost for ever, `prio "
@@ -79,10 +105,11 @@ class KeyFile:
                     f"{self._path} was moved, removed or replaced while it was in use: put it "
                     "back; if you meant the change, start this process again"
                 )
-            first = -(-size // SLOT_SIZE)
-            write_at(descriptor, first * SLOT_SIZE, b"".join(keys))
-            os.fsync(descriptor)
-        return range(first, first + len(keys))
+            mark = max(-(-size // SLOT_SIZE), known)
+            for slot, content in ((mark, _mark(len(keys))), (mark + 1, b"".join(keys))):
+                write_at(descriptor, slot * SLOT_SIZE, content)
+                os.fsync(descriptor)  # no key lasts before its mark does
+        return range(mark + 1, mark + 1 + len(keys))
 
     def get(self, slot: int) -> bytes:
         """Return a key.
@@ -107,20 +134,30 @@ class KeyFile:
                 write_at(descriptor, slot * SLOT_SIZE, key)
                 os.fsync(descriptor)
 
-    def delete(self, slots: Sequence[int]) -> Sequence[int]:
-        """Return `slots`: they are to be destroyed when the transaction is committed."""
-        return slots
+    def end(self) -> int:
+        """Return the first slot behind the file, 0 if there is none."""
+        with self._opened() as descriptor:
+            return 0 if descriptor is None else -(-os.fstat(descriptor).st_size // SLOT_SIZE)
 
-    def held(self) -> list[int]:
-        """Return the slots whose keys are not destroyed."""
+    def held(self, first: int = 0) -> Held:
+        """Return what is not destroyed, from the slot `first` on."""
         with self._opened() as descriptor:
             size = 0 if descriptor is None else os.fstat(descriptor).st_size
-            content = b"" if descriptor is None else os.pread(descriptor, size, 0)
-        return [
-            slot
-            for slot in range(-(-len(content) // SLOT_SIZE))
-            if any(content[slot * SLOT_SIZE : (slot + 1) * SLOT_SIZE])
-        ]
+            start = first * SLOT_SIZE
+            left = max(0, size - start)
+            content = b"" if descriptor is None else os.pread(descriptor, left, start)
+        slots: list[int] = []
+        uncommitted: set[int] = set()
+        for place in range(0, len(content), SLOT_SIZE):
+            key, slot = content[place : place + SLOT_SIZE], first + place // SLOT_SIZE
+            if any(key):
+                slots.append(slot)
+            if len(key) < SLOT_SIZE:  # of a write that was cut off: nobody can use it
+                uncommitted.add(slot)
+            elif key.startswith(_MARK):
+                count = int.from_bytes(key[len(_MARK) :], "big")
+                uncommitted.update(range(slot, slot + 1 + min(count, len(content) // SLOT_SIZE)))
+        return Held(slots, frozenset(uncommitted))
 
     def destroy(self, slots: Iterable[int]) -> None:
         """Overwrite keys and return when the disk says that it has done so."""
@@ -161,6 +198,11 @@ class KeyFile:
             yield self._descriptor
         except OSError as error:
             raise StoreError(f"the store's keys in {self._path}: {error.strerror}") from error
+
+
+def _mark(count: int) -> bytes:
+    """Return what is in the slot before `count` keys until they are committed."""
+    return _MARK + count.to_bytes(SLOT_SIZE - len(_MARK), "big")
 
 
 def _descriptor(path: Path, *, create: bool) -> int | None:

@@ -191,7 +191,7 @@ def test_a_key_inside_the_database_would_be_found_with_a_reader_open(tmp_path: P
     """Why there is a key file: the log keeps what a reader may still need."""
     store = make_store(tmp_path)
     put_share(store)
-    held = store.read_sync("key", lambda tx: tx.keys.get(0))
+    held = store.read_sync("key", lambda tx: tx.keys.get(1))
     store.run_sync(
         "keep", lambda tx: tx.connection.exec_driver_sql("CREATE TABLE kept AS SELECT ? k", (held,))
     )
@@ -244,7 +244,9 @@ def test_who_reads_a_batch_while_it_is_released_sees_it_collected(tmp_path: Path
     other.close()
 
 
-@pytest.mark.parametrize("left", [None, b"", b"cut"], ids=["gone", "empty", "cut"])
+@pytest.mark.parametrize(
+    "left", [None, b"", bytes(SLOT_SIZE) + b"cut"], ids=["gone", "empty", "cut"]
+)
 def test_a_store_whose_key_file_was_lost_says_so_and_makes_no_other_in_its_place(
     tmp_path: Path, left: bytes | None
 ) -> None:
@@ -257,7 +259,7 @@ def test_a_store_whose_key_file_was_lost_says_so_and_makes_no_other_in_its_place
     if left is not None:
         file.write_bytes(left)
     store = make_store(tmp_path)
-    with pytest.raises(KeyGone, match=r"store\.sqlite\.keys has no key in slot 0"):
+    with pytest.raises(KeyGone, match=r"store\.sqlite\.keys has no key in slot 1"):
         store.read_sync("read", lambda tx: read_shares(tx, TASK_ID, BATCH))
     with pytest.raises(KeysMissing, match="nothing is counted until it is back"):
         put_share(store, 15)
@@ -301,7 +303,7 @@ def test_no_key_goes_to_a_file_that_was_taken_away_from_a_running_process(tmp_pa
     away.rename(file)
     put_share(store, 15)
     store.close()
-    assert len(file.read_bytes()) == 2 * SLOT_SIZE
+    assert len(file.read_bytes()) == 2 * 2 * SLOT_SIZE  # each with a slot for its mark
 
 
 def test_the_key_file_is_its_owners_alone(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def refuse(tx: Transaction) -> None:
 
 
 def put(store: Database, *keys: bytes) -> list[int]:
-    return store.run_sync("put", lambda tx: list(tx.keys.put(keys, 0)))
+    return store.run_sync("put", lambda tx: list(tx.keys.put(keys).slots))
 
 
 def keys_at(store: Database, slots: list[int]) -> list[bytes]:
@@ -84,7 +84,7 @@ def test_a_transaction_that_fails_neither_puts_nor_deletes(store: Database) -> N
     kept = put(store, b"kept")
 
     def work(tx: Transaction) -> None:
-        tx.keys.put([b"new"], 0)
+        tx.keys.put([b"new"])
         tx.keys.delete(kept)
         refuse(tx)
 
@@ -99,7 +99,7 @@ def test_transactions_that_put_at_once_get_slots_of_their_own(store: Database) -
 
     def work(tx: Transaction) -> list[int]:
         both.wait(timeout=PATIENCE_SECONDS)
-        slots = list(tx.keys.put(KEYS[:50], 0))
+        slots = list(tx.keys.put(KEYS[:50]).slots)
         both.wait(timeout=PATIENCE_SECONDS)  # neither has committed
         return slots
 
@@ -162,7 +162,7 @@ def test_who_opens_the_store_later_destroys_no_key_of_another(
 ) -> None:
     """Where a killed process leaves nothing outside the database, nothing is looked for."""
     add_share(store, 5)
-    assert KeyTable().held() == ()
+    assert not KeyTable().held().slots
     other = make_store(tmp_path)
     other.close()
     assert store.read_sync("read", lambda tx: read_shares(tx, TASK_ID, units(0, 10))) == [SHARE]

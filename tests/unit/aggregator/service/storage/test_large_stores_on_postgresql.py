@@ -66,7 +66,7 @@ def test_a_job_is_made_of_the_first_reports_without_a_look_at_all_that_wait(
 
 def put_keys(tx: Transaction) -> None:
     task, keys = tx.task_key(TASK_ID), [bytes(64)] * ROWS
-    slots = tx.keys.put(keys, 0)
+    slots = tx.keys.put(keys).slots
     place = {"task": task, "shard": 0}
     rows = [{**place, "bucket": unit(n), "slot": slot} for n, slot in enumerate(slots)]
     tx.insert_many(tx.insert(tables.bucket_keys), rows)
