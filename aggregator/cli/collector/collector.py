@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from aggregator.cli.service.collector_desk import CollectorDesk
     from aggregator.cli.service.running import Service
     from aggregator.service.config import CollectorSettings
+    from aggregator.service.storage.engine.store_check import StoreCheck
 
 
 TELL_SECONDS = 10
@@ -115,21 +116,24 @@ def serve(config: Config = None) -> None:
     from aggregator.cli.service.reading import Reading
     from aggregator.cli.service.running import run
     from aggregator.service.config import CollectorSettings
+    from aggregator.service.storage.engine.store_check import StoreCheck
     from aggregator.service.telemetry.logs import LogFormat, configure_logs
 
     reading = Reading(CollectorSettings, config)
     configure_logs(LogFormat(reading.now.log_format), reading.now.log_level, reading.now.role)
     sighup.hold()
+    check = StoreCheck(reading.now.database_url)
+    check.before_serving()
     anyio.run(
         run,
-        _service(reading.now),
-        lambda: _service(reading.again()),
+        _service(reading.now, check),
+        lambda: _service(reading.again(), check),
         backend_options={"use_uvloop": True},
     )
 
 
 @asynccontextmanager
-async def _service(settings: "CollectorSettings") -> "AsyncIterator[Service]":
+async def _service(settings: "CollectorSettings", check: "StoreCheck") -> "AsyncIterator[Service]":
     import anyio
     from anyio import to_thread
 
@@ -174,6 +178,7 @@ async def _service(settings: "CollectorSettings") -> "AsyncIterator[Service]":
                 [(application, settings.listen)],
                 [attending, driver.run, scheduler.run],
                 partial(examine_collector, database),
+                check,
             )
     finally:
         with anyio.CancelScope(shield=True):

@@ -62,7 +62,7 @@ COMMANDS: Final = in_wing(
         "store",
         "store",
         "app",
-        "Upgrade a store, or put a restored one right.",
+        "Check or upgrade a store, or put a restored one right.",
         "prio store upgrade --config leader.toml",
     ),
     Entry(
@@ -151,6 +151,10 @@ GROUPS: Final = {
         ),
     },
     "store": {
+        "check": (
+            "Read a whole SQLite store for damage, while services use it; without any they may "
+            "write."
+        ),
         "upgrade": (
             "Upgrade a store to this program's schema in one transaction; stop its processes first."
         ),

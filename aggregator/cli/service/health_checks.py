@@ -9,10 +9,13 @@ from starlette.types import ASGIApp
 
 from aggregator.cli.service.running import Service, Work
 from aggregator.clock import SystemClock
+from aggregator.errors import StoreError
 from aggregator.service.config import AnySettings, ServiceSettings
 from aggregator.service.runtime.lost_sums import sum_faults
 from aggregator.service.storage.engine.backends import Unreachable
 from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.sqlite_check import CheckStopped
+from aggregator.service.storage.engine.store_check import StoreCheck
 from aggregator.service.telemetry.health import Health
 from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.logs import LogFormat, configure_logs
@@ -38,19 +41,30 @@ REMINDER_SECONDS = 24 * 3600
 LOOK_SECONDS = 3600
 """How often every sum is looked at while none is missing; it takes longer than a look at health."""
 
+_TURN_SECONDS = 0.5
+"""How soon a service takes over the check of the store from the one that it replaces."""
+
 
 async def service_of(
     settings: AnySettings,
     listeners: Sequence[tuple[ASGIApp, str]],
     works: Sequence[Work],
     examine: Callable[[], Health],
+    check: StoreCheck | None = None,
 ) -> Service:
-    """Return a service with its health listener, after a first check of the store."""
+    """Return a service with its health listener, after a first look at the store.
+
+    Its health says how far `check` is, the check of the store's pages; None if another process has
+    it.
+    """
     configure_logs(LogFormat(settings.log_format), settings.log_level, settings.role)
     certificates = own_certificates(settings)  # as they are shown, whatever the files say later
 
     def examine_all() -> Health:
-        return with_certificates(_with_shortage(examine()), certificates, SystemClock().now())
+        state = "by another process" if check is None else check.state
+        found = _with_shortage(examine())
+        found = dataclasses.replace(found, document={**found.document, "store_check": state})
+        return with_certificates(found, certificates, SystemClock().now())
 
     probe = Probe(examine_all)
     await to_thread.run_sync(probe.look)
@@ -60,7 +74,13 @@ async def service_of(
     telling = _telling(probe, is_watched=is_watched)
     return Service(
         listeners,
-        [*works, *watching, telling, _reminding(certificates)],
+        [
+            *works,
+            *watching,
+            telling,
+            _reminding(certificates),
+            *([] if check is None else [checking(check)]),
+        ],
         settings.max_connections,
         listener,
         tls=tls_of(settings),
@@ -135,6 +155,43 @@ def repeating(run_once: Callable[[], Awaitable[int]], interval_seconds: float) -
                     await stop.wait()
 
     return repeat
+
+
+def checking(check: StoreCheck) -> Work:
+    """Return a work that checks a store which its service did not check before it served.
+
+    What it finds is a fault of every process of the store, and none of them writes any more.
+    """
+
+    async def look(stop: anyio.Event) -> None:
+        while check.state in ("due", "under way") and not stop.is_set():
+            if check.state == "due":
+                await _look(check, stop)
+            else:  # by the service that this one replaces, which stops it
+                with anyio.move_on_after(_TURN_SECONDS):
+                    await stop.wait()
+
+    return look
+
+
+async def _look(check: StoreCheck, stop: anyio.Event) -> None:
+    """Check the store, unless the service ends before; the log says what comes of it."""
+
+    async def end() -> None:
+        await stop.wait()
+        check.stop()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(end)
+        try:
+            await to_thread.run_sync(check.run)
+        except CheckStopped:
+            return
+        except StoreError as error:
+            log.error("the store cannot be trusted", reason=str(error))
+        except Exception:  # the outermost edge: the service goes on
+            log.exception("the store could not be checked")
+        group.cancel_scope.cancel()
 
 
 class SumWatch:

@@ -55,6 +55,7 @@ from aggregator.service.runtime.status import examine_aggregator
 from aggregator.service.storage.engine.backends import Unreachable
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.presence import Duty
+from aggregator.service.storage.engine.store_check import StoreCheck
 from aggregator.service.storage.ledger.journal import Journal
 from aggregator.service.storage.opening import open_aggregator_store
 from aggregator.service.storage.reports.generations import rotate_generations
@@ -91,14 +92,20 @@ def serve_leader(
     reading: Reading[LeaderSettings], *, work: bool, processes: int | None = None
 ) -> None:
     """Run the leader's application, and with `work` its workers."""
-    _run(reading, lambda read, part: _leader(read, **duties_of(part, work=work)), processes)
+    _run(
+        reading,
+        lambda read, part, check: _leader(read, check=check, **duties_of(part, work=work)),
+        processes,
+    )
 
 
 def work_leader(reading: Reading[LeaderSettings], *, processes: int | None = None) -> None:
     """Run the leader's workers, and the health listener if there is one."""
     _run(
         reading,
-        lambda read, part: _leader(read, **duties_of(part, serve=False, work=True)),
+        lambda read, part, check: _leader(
+            read, check=check, **duties_of(part, serve=False, work=True)
+        ),
         processes,
         is_open=False,
     )
@@ -108,14 +115,20 @@ def serve_helper(
     reading: Reading[HelperSettings], *, work: bool = False, processes: int | None = None
 ) -> None:
     """Run the helper's application, and with `work` its workers."""
-    _run(reading, lambda read, part: _helper(read, **duties_of(part, work=work)), processes)
+    _run(
+        reading,
+        lambda read, part, check: _helper(read, check=check, **duties_of(part, work=work)),
+        processes,
+    )
 
 
 def work_helper(reading: Reading[HelperSettings], *, processes: int | None = None) -> None:
     """Run the helper's workers, and the health listener if there is one."""
     _run(
         reading,
-        lambda read, part: _helper(read, **duties_of(part, serve=False, work=True)),
+        lambda read, part, check: _helper(
+            read, check=check, **duties_of(part, serve=False, work=True)
+        ),
         processes,
         is_open=False,
     )
@@ -183,7 +196,7 @@ def leader_work(runtime: Runtime, settings: LeaderSettings, http: httpx.AsyncCli
 
 def _run(
     reading: Reading[S],
-    opening: Callable[[S, Part], Opening],
+    opening: Callable[[S, Part, StoreCheck | None], Opening],
     processes: int | None = 1,
     *,
     is_open: bool = True,
@@ -206,6 +219,8 @@ def _run(
         raise ConfigurationError(
             "listen: the port must not be 0, because all processes share it; or give --processes 1"
         )
+    check = StoreCheck(settings.database_url)
+    check.before_serving()  # in this process: it leaves no thread, and no file open
     if processes > 1 or _uses_objects(settings):
         do_apart(lambda: _open_once(settings))
     if processes > 1:
@@ -216,11 +231,13 @@ def _run(
                     tried.enter_context(listen(address, reuse_port=False))
         _make_room(settings.max_connections if is_open else 0, settings.outgoing_connections)
         part = Part(become_one_of(processes, lambda: _read_again(reading)), processes)
+    # A large store is read by one process.
+    own = None if part.number and check.state == "due" else check
     with traces:
         anyio.run(
             partial(run, reuse_port=processes > 1),
-            opening(reading.now, part),
-            lambda: opening(reading.again(), part),
+            opening(reading.now, part, own),
+            lambda: opening(reading.again(), part, own),
             backend_options={"use_uvloop": True},
         )
 
@@ -288,6 +305,7 @@ async def _leader(
     work: bool,
     others: frozenset[Duty] = frozenset(),
     began: float = -math.inf,
+    check: StoreCheck | None = None,
 ) -> AsyncIterator[Service]:
     shown = shown_duties(others, serve=serve, work=work)
     async with (
@@ -316,7 +334,7 @@ async def _leader(
             partial(_examine, settings, Role.LEADER, runtime, sums, began),
             lambda: {"compiling": AWAITED.records(), "helper_answers": http.answers.document()},
         )
-        service = await service_of(settings, listeners, works, examine)
+        service = await service_of(settings, listeners, works, examine, check)
         yield dataclasses.replace(service, after=after)
 
 
@@ -328,6 +346,7 @@ async def _helper(
     work: bool,
     others: frozenset[Duty] = frozenset(),
     began: float = -math.inf,
+    check: StoreCheck | None = None,
 ) -> AsyncIterator[Service]:
     # What was put off before `defer_jobs` was changed is answered.
     works_too = work or not settings.defer_jobs
@@ -347,7 +366,7 @@ async def _helper(
             deferred = DeferredJobs(runtime, settings.max_report_age_seconds)
             works.append(partial(deferred.run, poll_seconds=look_seconds))
         listeners = [(helper_app(runtime, settings), settings.listen)] if serve else []
-        service = await service_of(settings, listeners, works, examine)
+        service = await service_of(settings, listeners, works, examine, check)
         after = settings.listen if Duty.SERVE in others else None
         yield dataclasses.replace(service, after=after)
 

@@ -12,7 +12,35 @@ from aggregator.errors import ConfigurationError, ParameterError
 if TYPE_CHECKING:
     from aggregator.service.runtime.restoring import Presumed
 
-app = typer.Typer(no_args_is_help=True, help="Upgrade a store, or put a restored one right.")
+MOST_FINDINGS = 20
+"""How many findings a check says: more do not help, since all are mended by a backup."""
+
+app = typer.Typer(
+    no_args_is_help=True, help="Check or upgrade a store, or put a restored one right."
+)
+
+
+@app.command()
+def check(config: Config = None) -> None:
+    """Read a whole SQLite store for damage, while services use it; without any they may write.
+
+    It finds pages, indexes and rows that do not fit together, and no byte that changed in a value.
+    """
+    from aggregator.service.config import read_settings
+    from aggregator.service.storage.engine.backends import backend
+    from aggregator.service.storage.engine.store_check import StoreCheck
+
+    settings = read_settings(config)
+    place = backend(settings.database_url)
+    pages = place.page_check()
+    if pages is None:
+        raise ConfigurationError(
+            "database: a PostgreSQL server's operator checks it, with data checksums and pg_amcheck"
+        )
+    if not place.exists():
+        raise ConfigurationError(f"database: there is no store {place.name}: is its disk there?")
+    StoreCheck(settings.database_url).run(most=MOST_FINDINGS, thorough=True)
+    print(f"{place.name}: {pages.file_bytes():,} bytes, no damage found")
 
 
 @app.command()
@@ -122,6 +150,7 @@ def restored(
         presume_released,
     )
     from aggregator.service.storage.backup.reconciliation import mend, write_down
+    from aggregator.service.storage.engine.store_check import StoreCheck
     from aggregator.service.storage.engine.transaction import Transaction
     from aggregator.service.storage.opening import open_aggregator_store
 
@@ -150,6 +179,9 @@ def restored(
             presumed = presume_released(tx, role, seconds, settings.clock_skew_seconds)
         return presumed, newer, *close_without_keys(tx, gone)
 
+    StoreCheck(
+        settings.database_url
+    ).before_serving()  # a backup may lie in a damaged store's place
     database, journal = open_aggregator_store(
         settings,
         may_make=not journal_damaged,

@@ -31,6 +31,8 @@ from aggregator.service.storage.secrets.key_file import Held
 if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql, sqlite
 
+    from aggregator.service.storage.engine.sqlite_check import PageCheck
+
 AS_BYTES = "as_bytes"
 """An option of statements that read long values: whether the database sends values in binary.
 
@@ -56,7 +58,12 @@ class Disconnected(Unreachable):
 
 
 class Damaged(StoreError):
-    """The store's file is damaged, or is not a store."""
+    """The store's file is damaged, or is not a store; `found` is what its database says of it."""
+
+    def __init__(self, message: str, found: str = "") -> None:
+        """Keep the message, and what was found."""
+        super().__init__(message)
+        self.found = found
 
 
 class Conflict(StoreError):
@@ -154,6 +161,18 @@ class Backend(Protocol):
 
     def exists(self) -> bool:
         """Return whether there is a store."""
+
+    def damage(self) -> str | None:
+        """Return what was found wrong with the store, by any process, until it is looked at anew.
+
+        Meanwhile every transaction that would write is refused.
+        """
+
+    def note_damage(self, found: str | None) -> None:
+        """Tell every process of this store what was found wrong with it; None if all is well."""
+
+    def page_check(self) -> "PageCheck | None":
+        """Return a check of the store's pages; None if that is for its server's operator."""
 
     def create(self) -> None:
         """Make a place for a store unless there is one."""
@@ -302,6 +321,15 @@ def translated(
         raise StoreError(f"transaction {name!r}: {error}") from error
 
 
+def damaged(database: Backend, found: str) -> Damaged:
+    """Return the error that says what was found wrong with a store, and what to do about it."""
+    return Damaged(
+        f"the store {database.name} is damaged: {found}: nothing more is written to it; stop its "
+        "processes, keep the file, and go back to a backup; `prio store check` looks again",
+        found,
+    )
+
+
 def _in_our_words(
     database: Backend, name: str, broken: type[Unreachable], error: DBAPIError
 ) -> StoreError:
@@ -317,5 +345,5 @@ def _in_our_words(
         case OperationalError() if database.is_full(error):
             return DiskFull(f"transaction {name!r}: the disk of {database.name} is full")
     if database.is_damaged(error):
-        return Damaged(f"the store {database.name} is damaged: {reason}")
+        return damaged(database, reason)
     return StoreError(f"transaction {name!r}: {database.name}: {reason}")

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import aggregator
+from aggregator.service.storage.engine.backends import damaged
 from aggregator.service.storage.engine.presence import Duty, Present
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.telemetry.health import Metric
@@ -13,13 +14,15 @@ LEAST_FREE_BYTES = 16 * 2**20
 
 
 def disk_faults(tx: Transaction) -> list[str]:
-    """Return what we can see to be wrong with the disk under a store, if anything."""
-    free = tx.backend.free_bytes()
-    if free is None or free >= LEAST_FREE_BYTES:
-        return []
-    return [
-        f"the disk of {tx.backend.name} is full: {free:,} of {LEAST_FREE_BYTES:,} bytes are free"
-    ]
+    """Return what we can see to be wrong with a store's file or the disk under it, if anything."""
+    found, free = tx.backend.damage(), tx.backend.free_bytes()
+    faults = [] if found is None else [str(damaged(tx.backend, found))]
+    if free is not None and free < LEAST_FREE_BYTES:
+        faults.append(
+            f"the disk of {tx.backend.name} is full: {free:,} of {LEAST_FREE_BYTES:,} bytes are "
+            "free"
+        )
+    return faults
 
 
 def who_is_present(tx: Transaction) -> Present:

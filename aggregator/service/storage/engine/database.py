@@ -30,6 +30,7 @@ from aggregator.service.storage.engine.backends import (
     Backend,
     BodyGone,
     Busy,
+    Damaged,
     Disconnected,
     LostRace,
     backend,
@@ -263,6 +264,16 @@ class Database:
             transaction.failure = None  # whose frames have the transaction: it would keep them
             raise
 
+    @contextmanager
+    def _noting_damage(self) -> Iterator[None]:
+        """Let no process write any more once a transaction has met a page that does not fit."""
+        try:
+            yield
+        except Damaged as error:
+            if self._backend.damage() is None:
+                self._backend.note_damage(error.found)
+            raise
+
     def _persist(self, engine: Engine, name: str, work: Callable[[Transaction], T]) -> T:
         metrics = _metrics()
         with nullcontext() if metrics is None else metrics.TRANSACTION_SECONDS.labels(name).time():
@@ -281,7 +292,11 @@ class Database:
         if self._is_closed:  # a connection made now would never be closed
             raise StoreError(f"transaction {name!r}: the store is closed")
         self._destroy(())
-        with translated(self._backend, name), engine.connect() as connection:
+        with (
+            self._noting_damage(),
+            translated(self._backend, name),
+            engine.connect() as connection,
+        ):
             with connection.begin():
                 self._on_transaction(name, "begin")
                 clock = self._clock

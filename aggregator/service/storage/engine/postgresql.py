@@ -268,6 +268,15 @@ class Postgresql:
         """Do nothing: the server overwrites nothing."""
         return nullcontext()
 
+    def damage(self) -> None:
+        """Return None: what the server knows of its files, it says to whoever reads them."""
+
+    def note_damage(self, found: str | None) -> None:
+        """Do nothing: the server refuses what it finds damaged."""
+
+    def page_check(self) -> None:
+        """Return None: the server has checksums of its own, and `pg_amcheck`."""
+
     def bucket_keys(self) -> KeyTable:
         """Return the table of short-lived keys."""
         return KeyTable()

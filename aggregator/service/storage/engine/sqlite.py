@@ -18,7 +18,7 @@ from sqlalchemy import Column, Connection, Engine, Integer, Table, cast, delete,
 from sqlalchemy.dialects.sqlite import Insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DatabaseError, DBAPIError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 from sqlalchemy.sql.expression import Executable
 
@@ -28,6 +28,8 @@ from aggregator.service.storage.engine.backup_contents import BackupContents
 from aggregator.service.storage.engine.driver_statements import run, run_text
 from aggregator.service.storage.engine.key_slots import BucketKeyFile
 from aggregator.service.storage.engine.presence import Duty, PresenceFiles, Present, present_beside
+from aggregator.service.storage.engine.sqlite_check import DAMAGED, PageCheck
+from aggregator.service.storage.secrets.files import create_private
 
 BUSY_TIMEOUT_SECONDS = 5
 STEP_BYTES = 8 << 20
@@ -39,12 +41,20 @@ changes a page of its own, and those that several transactions change are copied
 _NOW = select(cast(func.strftime("%s", "now"), Integer))
 _BUSY = 5
 _LOCKED = 6
-_DAMAGED = (11, 26)
 _FULL = 13
 
 
 class Moved(sqlite3.OperationalError):
     """The path no longer names the file that we opened: what we write would be lost."""
+
+
+class FoundDamaged(sqlite3.DatabaseError):
+    """Somebody has found the file damaged: what is written now could make it worse."""
+
+    def __init__(self, said: str) -> None:
+        """Repeat what was said of the file then."""
+        super().__init__(said)
+        self.sqlite_errorcode = DAMAGED[0]
 
 
 class Sqlite:
@@ -98,6 +108,8 @@ class Sqlite:
 
         def begin(connection: Connection) -> None:
             self._check_place()
+            if not readers:
+                self._refuse_damaged()
             # A writer takes its lock at once: taking it later could fail after work was done.
             run_text(connection, "BEGIN" if readers else "BEGIN IMMEDIATE")
 
@@ -132,6 +144,41 @@ class Sqlite:
                 ),
             )
 
+    def _refuse_damaged(self) -> None:
+        """Refuse to write, as `FoundDamaged`, to a file that was found damaged."""
+        said = self.damage()
+        if said is not None:
+            raise DatabaseError(None, None, FoundDamaged(said))
+
+    @property
+    def _mark(self) -> Path:
+        """The file beside the store that says that the store is damaged."""
+        return self._path.with_name(f"{self._path.name}.damaged")
+
+    def damage(self) -> str | None:
+        """Return what any process has found wrong with the file, until a check finds nothing."""
+        try:
+            return self._mark.read_text(encoding="utf-8").strip() or "no more is known"
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError):
+            return f"{self._mark.name} says so"  # that it is there says enough
+
+    def note_damage(self, found: str | None) -> None:
+        """Tell every process of this store what was found wrong with it; None for nothing any more.
+
+        It does what it can: on a disk that takes no file, each process finds the damage by itself.
+        """
+        with suppress(OSError):
+            if found is None:
+                self._mark.unlink(missing_ok=True)
+            elif not self._mark.exists():
+                create_private(self._mark, f"{found}\n")
+
+    def page_check(self) -> PageCheck:
+        """Return a check of the file's pages."""
+        return PageCheck(self._path)
+
     @property
     def name(self) -> str:
         """What messages call the store: its file."""
@@ -139,8 +186,7 @@ class Sqlite:
 
     def stored_bytes(self, connection: Connection) -> int:  # noqa: ARG002  the files say it
         """Return how many bytes the file and its log have."""
-        files = (self._path, self._path.with_name(f"{self._path.name}-wal"))
-        return sum(file.stat().st_size for file in files if file.exists())
+        return self.page_check().file_bytes()
 
     def free_bytes(self) -> int | None:
         """Return the free bytes on the disk under the file."""
@@ -296,7 +342,7 @@ class Sqlite:
 
     def is_damaged(self, error: DBAPIError) -> bool:
         """Return whether the file is damaged, or no database at all."""
-        return _code(error) in _DAMAGED
+        return _code(error) in DAMAGED
 
     def reason(self, error: DBAPIError) -> str:
         """Return what SQLite says is wrong."""

@@ -11,7 +11,7 @@ from aggregator.service.storage.engine.backup_contents import BackupContents, No
 
 def copy(path: Path, file: Path) -> None:
     """Copy one moment of the database at `path` to an empty file; nobody waits for that."""
-    with closing(_read_only(path)) as source, closing(sqlite3.connect(file)) as target:
+    with closing(read_only(path)) as source, closing(sqlite3.connect(file)) as target:
         source.backup(target)
 
 
@@ -26,7 +26,7 @@ def contents(file: Path, secrets: Sequence[tuple[str, str]]) -> BackupContents:
         NoBackup: The file is not a backup, or is damaged.
     """
     try:
-        with closing(_read_only(file, "&immutable=1")) as connection:
+        with closing(read_only(file, "&immutable=1")) as connection:
             (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
             if verdict != "ok":
                 raise NoBackup(f"backup: {file} is damaged: {verdict}")
@@ -45,5 +45,13 @@ def contents(file: Path, secrets: Sequence[tuple[str, str]]) -> BackupContents:
     return BackupContents(version, frozenset(role for (role,) in roles), found, slots is not None)
 
 
-def _read_only(path: Path, options: str = "") -> sqlite3.Connection:
-    return sqlite3.connect(f"file:{quote(str(path))}?mode=ro{options}", uri=True)
+def read_only(path: Path, options: str = "", *, any_thread: bool = False) -> sqlite3.Connection:
+    """Return a connection that writes nothing to the file, not even when it is closed.
+
+    Args:
+        path: The file.
+        options: More parameters of the URI.
+        any_thread: Whether threads may share it.
+    """
+    place = f"file:{quote(str(path))}?mode=ro{options}"
+    return sqlite3.connect(place, uri=True, check_same_thread=not any_thread)
