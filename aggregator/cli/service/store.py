@@ -187,6 +187,7 @@ def restored(
         may_make=not journal_damaged,
         journal_may_be_missing=not trust_journal,
         journal_may_be_damaged=journal_damaged,
+        journal_damage_is_told=False,
         store_may_be_lost=trust_journal,
         may_be_older=went_back,
     )

@@ -100,6 +100,7 @@ def open_aggregator_store(
     may_make: bool = True,
     journal_may_be_missing: bool = False,
     journal_may_be_damaged: bool = True,
+    journal_damage_is_told: bool = True,
     store_may_be_lost: bool = False,
     may_be_older: bool = False,
 ) -> tuple[Database, Journal]:
@@ -112,6 +113,7 @@ def open_aggregator_store(
         journal_may_be_missing: Whether a journal is made for a store that has had one.
         journal_may_be_damaged: Whether the store is opened beside a journal that cannot be read:
             reports are taken and verified, and no share leaves.
+        journal_damage_is_told: Whether the log says so.
         store_may_be_lost: Whether a store is made where there has been one.
         may_be_older: As for `open_database`.
 
@@ -136,6 +138,7 @@ def open_aggregator_store(
             journal,
             may_be_missing=journal_may_be_missing,
             may_be_damaged=journal_may_be_damaged,
+            damage_is_told=journal_damage_is_told,
         )
     except BaseException:
         database.close()

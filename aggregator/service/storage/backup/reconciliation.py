@@ -46,6 +46,7 @@ def reconcile(
     *,
     may_be_missing: bool = False,
     may_be_damaged: bool = False,
+    damage_is_told: bool = True,
 ) -> int:
     """Bring both up to date with each other; return how many releases the store had forgotten.
 
@@ -55,6 +56,7 @@ def reconcile(
         may_be_missing: Whether to create a missing journal even if the store has had one.
         may_be_damaged: Whether to go on if the journal cannot be read: the aggregator then takes
             and verifies reports, but releases no share.
+        damage_is_told: Whether the log says that; a command that mends it says what it has done.
 
     Raises:
         JournalError: The journal is missing, or cannot be used.
@@ -81,7 +83,8 @@ def reconcile(
     except DamagedJournal as error:
         if not may_be_damaged:
             raise
-        log.error("no share leaves", reason=str(error))
+        if damage_is_told:
+            log.error("no share leaves", reason=str(error))
         return 0
     forgotten = 0
     if database.read_sync("look for forgotten releases", lambda tx: _forgotten(tx, written)):
