@@ -31,6 +31,7 @@ from aggregator.service.storage.secrets.crypter import Crypter
 from aggregator.service.storage.secrets.key_file import SLOT_SIZE
 from aggregator.service.telemetry.health import Health
 from tests.support.commands import run_here
+from tests.support.entropy import SeededEntropy
 from tests.support.pair import LEASE_SECONDS, Pair, leader_file
 from tests.support.tasks import LAPLACE, make_task
 
@@ -95,7 +96,7 @@ async def test_sums_without_keys_are_told_of_before_their_batch_is_asked_for(
     )
     assert fault.startswith(
         f"the keys of 1 sums are lost or damaged (task {pair.task.task_id} from "
-        f"{start:%Y-%m-%dT%H:%M:%SZ} to {end:%Y-%m-%dT%H:%M:%SZ}): bring the"
+        f"{start:%Y-%m-%dT%H:%M:%SZ} to {end:%Y-%m-%dT%H:%M:%SZ}): bring the key file {file} back"
     )
     watch = SumWatch(service.database)
     await watch.look()
@@ -180,6 +181,7 @@ async def test_a_sum_under_a_store_key_that_is_missing_is_not_lost(
     (reason,) = reasons(pair)
     assert reason is not None
     assert reason.startswith(f"1 of the batch's sums are under the store key {NAME}, which")
+    assert f"if no store key ever had that name, it was read from the key file {tmp_path}" in reason
     assert await pair.helper.database.read("ledger", list_ledger) == []
 
     restored = ("store", "restored", "--config", leader_file(tmp_path), "--trust-journal")
@@ -213,6 +215,28 @@ async def test_a_sum_under_a_store_key_that_is_gone_is_closed_when_a_person_says
     assert (done.returncode, done.stderr) == (0, "1 sums had lost their key and were closed\n")
     await later(pair)
     assert (await pair.poll(location)).problem["type"] == BatchOverlap.type_uri
+
+
+async def test_a_key_file_of_noise_is_named_and_not_many_store_keys(
+    pair: Pair, tmp_path: Path
+) -> None:
+    for _ in range(4):
+        pair.clock.advance(HOUR)
+        await pair.upload(await pair.reports(MEASUREMENTS, pair.clock.now()))
+    await pair.work_until_idle()
+    file = tmp_path / "leader.sqlite.keys"
+    pair.leader.database.close()
+    file.write_bytes(SeededEntropy(b"noise").bytes(file.stat().st_size))
+    pair.leader.start()
+    (fault,) = sum_faults(pair.leader.database)
+    assert fault.startswith("5 sums are under 5 store keys (")
+    assert " and 2 more) which store_key does not have (task " in fault
+    assert f"no store has so many, so the key file {file} is damaged: bring it back" in fault
+
+    file.unlink()
+    restored = ("store", "restored", "--config", leader_file(tmp_path), "--trust-journal")
+    done = await to_thread.run_sync(lambda: run_here(*restored))
+    assert (done.returncode, done.stderr) == (0, "5 sums had lost their key and were closed\n")
 
 
 @pytest.mark.parametrize("name", ["leader", "helper"])

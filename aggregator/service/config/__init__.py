@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from aggregator.service.config.faults import in_words, place_of
     from aggregator.service.config.kinds import MAX_SECONDS
+    from aggregator.service.config.plain_files import NotPlain, check_plain, open_plain, read_plain
     from aggregator.service.config.reading import (
         AnySettings,
         check_private,
@@ -64,6 +65,7 @@ else:
             ),
             "faults": ("in_words", "place_of"),
             "kinds": ("MAX_SECONDS",),
+            "plain_files": ("NotPlain", "check_plain", "open_plain", "read_plain"),
             "reading": ("AnySettings", "check_private", "read_settings", "read_settings_of"),
             "service_settings": ("ServiceSettings",),
             "tables": ("TABLES", "TUNING", "table_of"),
@@ -93,12 +95,16 @@ __all__ = [
     "CollectorSettings",
     "HelperSettings",
     "LeaderSettings",
+    "NotPlain",
     "Schedule",
     "ServiceSettings",
+    "check_plain",
     "check_private",
     "in_words",
+    "open_plain",
     "place_of",
     "read_bytes",
+    "read_plain",
     "read_settings",
     "read_settings_of",
     "read_text",

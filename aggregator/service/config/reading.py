@@ -21,6 +21,7 @@ from aggregator.service.config.aggregator_settings import HelperSettings, Leader
 from aggregator.service.config.collector_settings import CollectorSettings
 from aggregator.service.config.constants import NO_SETTINGS
 from aggregator.service.config.faults import in_words, place_of
+from aggregator.service.config.plain_files import NotPlain, check_plain
 from aggregator.service.config.tables import SCHEDULE, TABLES, TUNING, table_of
 from aggregator.service.config.text_files import read_text
 from aggregator.words import meant
@@ -78,13 +79,11 @@ def read_settings_of(kind: type[S], path: Path | None) -> S:
 
 def check_private(path: Path) -> None:
     """Refuse, as `ConfigurationError`, a file of secrets that others can read or write."""
-    found = path.stat().st_mode
-    if stat.S_ISDIR(found):
-        raise ConfigurationError(
-            f"{path}: is a directory, and a file with a secret is needed: name that file, or "
-            "remove the directory if a mount has made it in the file's place"
-        )
-    mode = stat.S_IMODE(found)
+    try:
+        check_plain(path)
+    except NotPlain as error:
+        raise ConfigurationError(f"{path}: {error.strerror}") from None
+    mode = stat.S_IMODE(path.stat().st_mode)
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise ConfigurationError(
             f"{path}: holds a secret, and its mode {mode:04o} lets others read or write it; "

@@ -8,7 +8,11 @@ from aggregator.dap.ids import TaskId
 from aggregator.errors import ParameterError
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.task_file import task_from_toml
-from aggregator.service.storage.batches.lost_keys import without_key_for_good
+from aggregator.service.storage.batches.lost_keys import (
+    when_locked,
+    when_lost,
+    without_key_for_good,
+)
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.tasks.tasks import list_all_tasks
 
@@ -30,14 +34,12 @@ def sum_faults(database: Database) -> list[str]:
     if found.lost:
         faults.append(
             f"the keys of {len(found.lost):,} sums are lost or damaged "
-            f"({_places(found.lost, definitions)}): bring the key file (.keys) back; if it is "
-            "gone, `prio store restored --trust-journal` closes those units of time"
+            f"({_places(found.lost, definitions)}): {when_lost(found.place)}"
         )
-    faults += [
-        f"{len(locked):,} sums are under the store key {name.hex()}, which store_key does not have "
-        f"({_places(locked, definitions)}): add it, behind the first"
-        for name, locked in found.locked.items()
-    ]
+    if found.locked:
+        which, way = when_locked(found)
+        locked = [each for sums in found.locked.values() for each in sums]
+        faults.append(f"{len(locked):,} sums are {which} ({_places(locked, definitions)}): {way}")
     return faults
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aggregator.errors import ConfigurationError
-from aggregator.service.config import ServiceSettings, check_private
+from aggregator.service.config import ServiceSettings, check_private, read_plain
 from aggregator.service.telemetry.health import Health, Metric
 
 if TYPE_CHECKING:
@@ -131,12 +131,7 @@ def read_pem(name: str, path: Path) -> bytes:
         ConfigurationError: It cannot be read.
     """
     try:
-        return path.read_bytes()
-    except IsADirectoryError:
-        raise ConfigurationError(
-            f"{name}: {path}: is a directory, and a file in PEM is needed: name that file, or "
-            "remove the directory if a mount has made it in the file's place"
-        ) from None
+        return read_plain(path)
     except PermissionError:
         raise ConfigurationError(
             f"{name}: {path}: may not be read by the service's user: give it the file (`chown`)"

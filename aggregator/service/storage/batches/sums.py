@@ -227,11 +227,14 @@ class WithoutKey:
         lost: Buckets with a share key that is missing or damaged in the place where the store has
             put it: the store was restored without it, or the key file was lost or damaged.
         locked: Buckets with a share key under a store key that we do not have, by the store key's
-            fingerprint. Nothing is missing once somebody brings that store key back.
+            fingerprint. Nothing is missing once somebody brings that store key back; or there never
+            was one, and the place of the keys is damaged there.
+        place: What messages call the place of the keys.
     """
 
     lost: list[tuple[bytes, bytes]]
     locked: dict[bytes, list[tuple[bytes, bytes]]]
+    place: str
 
 
 def buckets_without_key(
@@ -260,7 +263,8 @@ def buckets_without_key(
             locked[error.fingerprint][found_id, bucket] = True
         except (KeyGone, CrypterError):
             lost[found_id, bucket] = True
-    return WithoutKey([*lost], {name: [*each] for name, each in sorted(locked.items())})
+    names = {name: [*each] for name, each in sorted(locked.items())}
+    return WithoutKey([*lost], names, tx.keys.name)
 
 
 def _in_batch(

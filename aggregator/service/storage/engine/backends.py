@@ -94,6 +94,10 @@ class BodyGone(UnreadableBodies):
 class KeySlots(Protocol):
     """The sealed keys of buckets by slot number, for one transaction."""
 
+    @property
+    def name(self) -> str:
+        """What messages call the place where they are."""
+
     def put(self, keys: Sequence[bytes]) -> NewSlots:
         """Store keys; return their slots, which were never used."""
 

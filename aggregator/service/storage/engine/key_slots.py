@@ -57,6 +57,11 @@ class FileSlots:
         self._file = file
         self._connection = connection
 
+    @property
+    def name(self) -> str:
+        """What messages call these keys: their file."""
+        return self._file.name
+
     def put(self, keys: Sequence[bytes]) -> NewSlots:
         """Store keys; destroy on commit what processes that died have left behind the known slots.
 

@@ -56,6 +56,11 @@ class SlotRows:
         """Use the transaction on `connection`."""
         self._connection = connection
 
+    @property
+    def name(self) -> str:
+        """What messages call these keys: their table."""
+        return f"the table {bucket_key_slots.name}"
+
     def put(self, keys: Sequence[bytes]) -> NewSlots:
         """Store keys; the server numbers no two rows alike."""
         rows = [{"key": key} for key in keys]

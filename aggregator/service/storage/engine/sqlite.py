@@ -23,6 +23,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from sqlalchemy.sql.expression import Executable
 
 from aggregator.errors import ConfigurationError, StoreError
+from aggregator.service.config import NotPlain, check_plain, read_plain
 from aggregator.service.storage.engine import sqlite_backup
 from aggregator.service.storage.engine.backup_contents import BackupContents
 from aggregator.service.storage.engine.driver_statements import run, run_text
@@ -158,7 +159,7 @@ class Sqlite:
     def damage(self) -> str | None:
         """Return what any process has found wrong with the file, until a check finds nothing."""
         try:
-            return self._mark.read_text(encoding="utf-8").strip() or "no more is known"
+            return read_plain(self._mark).decode("utf-8").strip() or "no more is known"
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError):
@@ -193,8 +194,19 @@ class Sqlite:
         return shutil.disk_usage(self._path.parent).free
 
     def exists(self) -> bool:
-        """Return whether there is a store; connecting would create an empty one."""
-        return self._path.exists()
+        """Return whether there is a store; connecting would create an empty one.
+
+        Raises:
+            ConfigurationError: In the place of one of its files is something else.
+        """
+        try:
+            for suffix in ("-wal", "-shm"):
+                check_plain(self._path.with_name(f"{self._path.name}{suffix}"))
+            return check_plain(self._path)
+        except NotPlain as error:
+            raise ConfigurationError(f"database: {error.filename}: {error.strerror}") from None
+        except OSError as error:
+            raise StoreError(f"the store's file {self._path}: {error.strerror}") from error
 
     def create(self) -> None:
         """Create the file if it is missing, readable by its owner only; the log inherits the mode.
@@ -313,6 +325,8 @@ class Sqlite:
         Raises:
             StoreError: It cannot be read.
         """
+        if not self.exists():
+            raise StoreError(f"backup: there is no store {self.name}: is its disk there?")
         try:
             sqlite_backup.copy(self._path, file)
         except sqlite3.Error as error:

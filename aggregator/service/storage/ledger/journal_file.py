@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from aggregator.service.config import check_plain, open_plain
 from aggregator.service.storage.ledger.journal import (
     Choice,
     DamagedJournal,
@@ -68,7 +69,7 @@ class JournalFile:
             JournalError: The file cannot be examined.
         """
         try:
-            return self._path.stat().st_size > len(_HEADER)
+            return check_plain(self._path) and self._path.stat().st_size > len(_HEADER)
         except FileNotFoundError:
             return False
         except OSError as error:
@@ -82,7 +83,7 @@ class JournalFile:
         """
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            os.close(os.open(self._path, os.O_CREAT | os.O_WRONLY, 0o600))
+            os.close(open_plain(self._path, os.O_CREAT | os.O_WRONLY))
             sync_path(self._path.parent)
         except OSError as error:
             raise self._unusable(error) from error
@@ -197,7 +198,7 @@ class JournalFile:
                         # Cleared before closing: the number may soon be another file's.
                         replaced, descriptor = descriptor, None
                         os.close(replaced)
-                    descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+                    descriptor = open_plain(self._path, os.O_RDWR)
                     fcntl.flock(descriptor, kind)
                 if self._file != _identity(descriptor):
                     self._begin_anew()
@@ -278,7 +279,7 @@ def _identity(file: int | Path) -> tuple[int, int]:
 
 def _make(path: Path, content: bytes) -> None:
     """Write a file, readable by its owner only, and sync it to the disk."""
-    descriptor = os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+    descriptor = open_plain(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY)
     try:
         write_at(descriptor, 0, content)
         os.fsync(descriptor)

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from aggregator.errors import ConfigurationError
-from aggregator.service.config import check_private
+from aggregator.service.config import check_private, read_plain
 
 
 def read_secret(path: Path) -> str | None:
@@ -19,11 +19,17 @@ def read_secret(path: Path) -> str | None:
     """
     try:
         check_private(path)
-        return path.read_text(encoding="ascii").strip()
+        return read_plain(path).decode("ascii").strip()
     except FileNotFoundError:
         return None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"the secret in {path} cannot be read") from error
+    except OSError as error:
+        raise ConfigurationError(
+            f"the secret in {path} cannot be read: {error.strerror}"
+        ) from error
+    except UnicodeDecodeError:  # `from None`: the cause has the secret
+        raise ConfigurationError(
+            f"the secret in {path} cannot be read: it is damaged, and no text: restore it"
+        ) from None
 
 
 def create_secret(path: Path, secret: str) -> str:
@@ -70,7 +76,7 @@ def create_private(path: Path, text: str) -> bool:
 
 def sync_path(path: Path) -> None:
     """Sync a file, or a folder, so that new names in it survive a power cut."""
-    descriptor = os.open(path, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         os.fsync(descriptor)
     finally:

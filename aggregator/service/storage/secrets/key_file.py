@@ -27,6 +27,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from aggregator.errors import StoreError
+from aggregator.service.config import NotPlain, open_plain
 from aggregator.service.storage.secrets.files import sync_path, write_at
 
 SLOT_SIZE = 64
@@ -73,8 +74,8 @@ class KeyFile:
 
     @property
     def name(self) -> str:
-        """What messages call the file."""
-        return str(self._path)
+        """What messages call these keys: the file."""
+        return f"the key file {self._path}"
 
     def put(self, keys: Sequence[bytes], named: int, known: int) -> range:
         """Write keys of `SLOT_SIZE` bytes under the writers' lock; return when they last.
@@ -189,6 +190,7 @@ class KeyFile:
         """Yield the file's descriptor; None if there is no file and none is to be made.
 
         Raises:
+            KeysMissing: In its place is something else.
             StoreError: The file cannot be used; it is named.
         """
         try:
@@ -196,6 +198,11 @@ class KeyFile:
                 if self._descriptor is None:
                     self._descriptor = _descriptor(self._path, create=create)
             yield self._descriptor
+        except NotPlain as error:
+            raise KeysMissing(
+                f"the store's keys in {self._path}: it {error.strerror}; if the file is lost for "
+                "ever, `prio store restored --trust-journal` then closes what it had the keys of"
+            ) from error
         except OSError as error:
             raise StoreError(f"the store's keys in {self._path}: {error.strerror}") from error
 
@@ -207,10 +214,10 @@ def _mark(count: int) -> bytes:
 
 def _descriptor(path: Path, *, create: bool) -> int | None:
     try:
-        return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        return open_plain(path, os.O_RDWR)
     except FileNotFoundError:
         if not create:
             return None
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = open_plain(path, os.O_RDWR | os.O_CREAT)
     sync_path(path.parent)
     return descriptor

@@ -5,9 +5,11 @@ operator. Beside the key, which lies on another disk than the store, the mark is
 that disk is not. Where the key is in no file, or its folder cannot be written, there is none.
 """
 
+import os
 from contextlib import suppress
 from pathlib import Path
 
+from aggregator.service.config import read_plain
 from aggregator.service.storage.secrets.files import create_private
 
 
@@ -19,11 +21,11 @@ def mark_of(key_file: Path) -> Path:
 def marked_store(key_file: Path) -> str | None:
     """Return what is said of the store that there has been under the key; None if none has."""
     mark = mark_of(key_file)
-    if not mark.exists():
+    if not os.path.lexists(mark):
         return None
     with suppress(OSError, UnicodeDecodeError):
-        return mark.read_text(encoding="utf-8").strip() or str(mark)
-    return str(mark)  # that it is there says enough
+        return read_plain(mark).decode("utf-8").strip() or str(mark)
+    return str(mark)  # that it is there says enough, whatever it is
 
 
 def mark_store(key_file: Path, name: str) -> None:

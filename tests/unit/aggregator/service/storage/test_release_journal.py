@@ -328,7 +328,7 @@ def test_a_journal_that_was_replaced_and_cannot_be_opened_again_is_closed_once(
     def replaced(_descriptor: int, _kind: int) -> None:
         (tmp_path / "successor").replace(tmp_path / "journal")
 
-    def open_once(path: Path, flags: int) -> int:
+    def open_once(path: Path, flags: int, _mode: int) -> int:
         if opened:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         opened.append(real_open(path, flags))

@@ -128,7 +128,7 @@ def test_a_file_that_the_service_may_not_read_is_given_to_it(
     def refuse(_: Path) -> bytes:
         raise PermissionError(13, os.strerror(13))
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)  # the tests' user may be root
+    monkeypatch.setattr(certificates, "read_plain", refuse)  # the tests' user may be root
     with pytest.raises(ConfigurationError, match=r"helper\.pem: may not be read .* \(`chown`\)"):
         tls_of(settings_in(tmp_path, files))
 
