@@ -48,6 +48,9 @@ BROKEN: dict[str, Callable[[bytes], bytes]] = {
     "a byte of a line": lambda content: content.replace(b'"batch"', b'"botch"', 1),
     "a byte of the last share's hash": lambda content: change_a_digit(content, b'"share":"'),
     "a byte of the first line": lambda content: b"?" + content[1:],
+    "the first line of an earlier build": lambda content: (
+        b"prio journal of releases, version 1\n" + content.partition(b"\n")[2]
+    ),
     "zeros": lambda content: content[:-200] + bytes(200) + b"\n",
 }
 
@@ -124,3 +127,45 @@ async def test_a_journal_that_lost_its_end_is_healed_and_the_operator_is_told(
         pair.leader.restart()
     assert any("the journal has lost its end" in each["event"] for each in lines)
     assert journal.read_bytes() == before
+
+
+async def test_the_other_party_s_journal_is_called_that_until_the_own_one_is_back(
+    pair: Pair, tmp_path: Path
+) -> None:
+    journal, config = tmp_path / "leader.sqlite.journal", leader_file(tmp_path)
+    theirs = (tmp_path / "helper.sqlite.journal").read_bytes()
+    ours = journal.read_bytes()
+    journal.write_bytes(theirs)
+    pair.leader.restart()
+    await pair.upload(await pair.reports(MEASUREMENTS, pair.clock.now()))
+    location = (await pair.ask(pair.interval(pair.clock.now()))).headers["location"]
+    await pair.work_until_idle()
+    assert (await pair.poll(location)).status == 503
+    said = await prio("status", "--config", config)
+    assert said.returncode == 1
+    assert f"no result leaves: the journal of releases {journal} is that of the helper's" in (
+        said.stdout
+    )
+    mended = await prio("store", "restored", "--config", config, "--journal-damaged")
+    assert (mended.returncode, "is that of the helper's" in mended.stderr) == (2, True), mended
+    assert journal.read_bytes() == theirs
+
+    journal.write_bytes(ours)
+    pair.clock.advance(LEASE_SECONDS)
+    await pair.work_until_idle()
+    result = pair.open(
+        (await pair.poll(location)).body, pair.interval(pair.clock.now() - LEASE_SECONDS)
+    )
+    assert result.report_count == len(MEASUREMENTS)
+    assert journal.read_bytes().startswith(ours)
+
+
+@pytest.mark.usefixtures("pair")
+async def test_a_journal_that_is_lost_behind_another_one_is_written_again(tmp_path: Path) -> None:
+    journal, config = tmp_path / "leader.sqlite.journal", leader_file(tmp_path)
+    ours = journal.read_bytes()
+    journal.write_bytes((tmp_path / "helper.sqlite.journal").read_bytes())
+    journal.rename(tmp_path / "away")
+    mended = await prio("store", "restored", "--config", config, "--journal-damaged")
+    assert mended.returncode == 0, mended
+    assert journal.read_bytes() == ours

@@ -131,7 +131,7 @@ class Service:
             None if self.make_objects is None else self.make_objects(),
         )
         try:
-            reconcile(self.database, self.journal, may_be_damaged=True)
+            reconcile(self.database, self.role.name.lower(), self.journal, may_be_damaged=True)
         except BaseException:
             self.database.close()
             raise

@@ -101,8 +101,9 @@ class World:
         )
         self.journals = [JournalFile(folder / f"{name}.journal") for name in ("leader", "helper")]
         self.shown: set[bytes] = set()
-        for store, journal in zip((self.leader, self.helper), self.journals, strict=True):
-            reconcile(store, journal)
+        stores = ((self.leader, "leader"), (self.helper, "helper"))
+        for (store, role), journal in zip(stores, self.journals, strict=True):
+            reconcile(store, role, journal)
         self.leader.read_sync("books", lambda tx: check_books(tx, TASK_ID))
         is_open = True
 

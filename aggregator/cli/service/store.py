@@ -193,7 +193,7 @@ def restored(
     )
     try:
         if journal_damaged:
-            mended = mend(database, journal, went_back=seconds is not None)
+            mended = mend(database, settings.role, journal, went_back=seconds is not None)
             print(
                 f"{journal.name}: {mended.kept:,} releases kept, {mended.added:,} added from the "
                 "store"

@@ -135,6 +135,7 @@ def open_aggregator_store(
     try:
         reconcile(
             database,
+            "leader" if isinstance(settings, LeaderSettings) else "helper",
             journal,
             may_be_missing=journal_may_be_missing,
             may_be_damaged=journal_may_be_damaged,

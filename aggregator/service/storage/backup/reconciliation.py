@@ -27,8 +27,10 @@ from aggregator.service.storage.ledger.charges import LedgerEntry
 from aggregator.service.storage.ledger.journal import (
     Contradiction,
     DamagedJournal,
+    ForeignJournal,
     Journal,
     JournalError,
+    Owner,
     Release,
     Released,
 )
@@ -42,6 +44,7 @@ _LOST = "a part of the batch was released before the store was restored from a b
 
 def reconcile(
     database: Database,
+    role: str,
     journal: Journal,
     *,
     may_be_missing: bool = False,
@@ -52,6 +55,7 @@ def reconcile(
 
     Args:
         database: The store.
+        role: The aggregator's role, in lower case.
         journal: Its journal, which is created if the store never had one.
         may_be_missing: Whether to create a missing journal even if the store has had one.
         may_be_damaged: Whether to go on if the journal cannot be read: the aggregator then takes
@@ -63,9 +67,8 @@ def reconcile(
     """
     # The mark comes after the journal, so it is looked for first: another process may just be
     # making both.
-    has_had_one = database.read_sync(
-        "look for releases", lambda tx: marked_at(tx) is not None or bool(_charged(tx))
-    )
+    number = database.read_sync("look for the journal", _number_of)
+    has_had_one = number is not None or bool(database.read_sync("look for releases", _charged))
     if not journal.exists():
         if has_had_one and not may_be_missing:
             raise JournalError(
@@ -75,11 +78,13 @@ def reconcile(
                 "one that did, `prio store restored --backup-time` closes what may have been "
                 "released since"
             )
-        journal.create()
-    if database.read_sync("look for the journal", marked_at) is None:
-        database.run_sync("mark the journal", mark_journal)
+        journal.create(Owner(role, _new_number(database) if number is None else number))
     try:
+        owner = Owner(role, journal.owner().store if number is None else number)
+        journal.belongs_to(owner)
         written = journal.releases()
+        if number is None:
+            database.run_sync("mark the journal", lambda tx: mark_journal(tx, owner.store))
     except DamagedJournal as error:
         if not may_be_damaged:
             raise
@@ -115,20 +120,24 @@ class Mended:
     was_damaged: bool = True
 
 
-def mend(database: Database, journal: Journal, *, went_back: bool) -> Mended:
+def mend(database: Database, role: str, journal: Journal, *, went_back: bool) -> Mended:
     """Rebuild a damaged journal from its readable lines and from the store.
 
     Args:
         database: The store; the releases that it knows are taken to be exact.
+        role: The aggregator's role, in lower case.
         journal: The journal.
         went_back: Whether the store may be from a backup. Releases that only the journal knows are
             then closed and charged; the caller closes what else may have been released.
 
     Raises:
-        JournalError: The store is older than a release that can be read, and `went_back` is false.
+        JournalError: The store is older than a release that can be read, and `went_back` is false;
+            or the journal is that of another store.
     """
     try:
         present = journal.releases()
+    except ForeignJournal:
+        raise
     except DamagedJournal:
         pass
     else:  # for example, it was lost, and created anew when the store was opened
@@ -170,7 +179,12 @@ def mend(database: Database, journal: Journal, *, went_back: bool) -> Mended:
         chosen.extend(_without_contradictions([*exact, *own.values()]))
         return chosen
 
-    journal.rebuild(choose)
+    number = database.read_sync("look for the journal", _number_of)
+    owner = Owner(role, _new_number(database) if number is None else number)
+    journal.belongs_to(owner)
+    journal.rebuild(owner, choose)
+    if number is None:
+        database.run_sync("mark the journal", lambda tx: mark_journal(tx, owner.store))
     database.run_sync("enter releases", lambda tx: enter_releases(tx, kept))
     return Mended(len(kept), len(chosen) - len(kept))
 
@@ -355,11 +369,23 @@ def marked_at(tx: Transaction) -> int | None:
     return found
 
 
-def mark_journal(tx: Transaction) -> None:
+def mark_journal(tx: Transaction, number: int) -> None:
     """Record for ever that the store has a journal, without which it does not open.
 
     Thus even a backup from before the first release says that there is a journal, which knows the
-    releases since.
+    releases since, and which one.
     """
     if marked_at(tx) is None:
-        tx.connection.execute(insert(tables.release_journals).values(id=1, made_at=tx.now))
+        tx.connection.execute(insert(tables.release_journals).values(id=number, made_at=tx.now))
+
+
+def _number_of(tx: Transaction) -> int | None:
+    """Return the number by which the journal knows the store; None if it never had a journal."""
+    found: int | None = tx.connection.execute(select(tables.release_journals.c.id)).scalar()
+    return found
+
+
+def _new_number(database: Database) -> int:
+    return database.read_sync(
+        "draw a number", lambda tx: int.from_bytes(tx.entropy.bytes(4), "big") >> 1
+    )

@@ -369,7 +369,10 @@ settings_versions = _table(
 
 release_journals = _table(
     "release_journals",
-    _number("id", "1: there is at most one row."),
+    _number(
+        "id",
+        "At most one row: a random number, by which the journal knows its store.",
+    ),
     _seconds("made_at", "Seconds; when the store was first opened with its journal of releases."),
     comment="Both: that there is a journal of releases, without which the store does not open.",
 )

@@ -5,15 +5,19 @@ and report ids went back together, so nothing in it says that a batch was releas
 is written durably to a journal before its sealed share leaves: to `journal_file` or, for several
 machines, to `journal_table`. `reconciliation` brings a store up to date with its journal.
 
-A journal holds no secret: a release is its task, its batch, its cost and a hash of its share.
+A journal begins with whose it is, and it holds no secret: a release is its task, its batch, its
+cost and a hash of its share.
 """
 
 import bisect
 import dataclasses
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
+
+from typing_extensions import override
 
 from aggregator.dap.ids import TaskId
 from aggregator.errors import AggregatorError, StoreError
@@ -27,6 +31,18 @@ class JournalError(StoreError):
 
 class DamagedJournal(JournalError):
     """The journal's content cannot be read, or is not what was written."""
+
+
+class ForeignJournal(DamagedJournal):
+    """The journal is that of another store: nothing in it is ours, and nothing may be added."""
+
+    def __init__(self, name: str, found: "Owner", ours: "Owner") -> None:
+        """Say whose the journal of this name is, and whose it should be."""
+        super().__init__(
+            f"the journal of releases {name} is that of {found}, and this is {ours}: bring the "
+            "journal of this store back, or the store of this journal. If this store's is lost, "
+            "move the other away, and go on as for a journal that does not exist"
+        )
 
 
 class Contradiction(JournalError):
@@ -53,6 +69,23 @@ class Release:
     charged_at: int
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose a journal is.
+
+    Attributes:
+        role: The party's role in lower case.
+        store: The number by which the store knows its journal, below 2³¹.
+    """
+
+    role: str
+    store: int
+
+    @override
+    def __str__(self) -> str:
+        return f"the {self.role}'s store {self.store:08x}"
+
+
 Choice = Callable[[Sequence[Release], Sequence[Release]], Sequence[Release]]
 """Chooses the releases that a rebuilt journal is to have.
 
@@ -71,8 +104,18 @@ class Journal(Protocol):
     def exists(self) -> bool:
         """Return whether it was created."""
 
-    def create(self) -> None:
-        """Create it unless it exists."""
+    def create(self, owner: Owner) -> None:
+        """Create it for a store unless it exists."""
+
+    def owner(self) -> Owner:
+        """Return whose it says it is.
+
+        Raises:
+            JournalError: It does not exist, or cannot be read.
+        """
+
+    def belongs_to(self, owner: Owner) -> None:
+        """From now on, take only the journal of this store for ours (`ForeignJournal`)."""
 
     def releases(self) -> Sequence[Release]:
         """Return all releases, oldest first.
@@ -93,10 +136,11 @@ class Journal(Protocol):
             JournalError: It cannot be written.
         """
 
-    def rebuild(self, choose: Choice) -> None:
+    def rebuild(self, owner: Owner, choose: Choice) -> None:
         """Replace its content by what `choose` returns; nobody writes meanwhile.
 
         Raises:
+            ForeignJournal: It is that of another store than its owner's.
             JournalError: Nothing in it looks like a journal, or it cannot be written.
         """
 
@@ -154,6 +198,30 @@ class Released:
         self._batches.insert(place, key)
         self._shares[key] = release.share_sha256
         return True
+
+
+_HEADER = re.compile(
+    rb"(prio journal of releases, version 2, of the ([a-z]+)'s store ([0-9a-f]{8})) ([0-9a-f]{64})"
+)
+
+
+def to_header(owner: Owner) -> tuple[bytes, bytes]:
+    """Return the first line of a journal, with its end; and its checksum, which the next covers."""
+    text = f"prio journal of releases, version 2, of {owner}".encode()
+    found = checksum(b"", text)
+    return b"%s %s\n" % (text, found.hex().encode()), found
+
+
+def owner_in(line: bytes) -> Owner:
+    """Return whose journal begins with a line without its end.
+
+    Raises:
+        JournalError: It is no first line, or was changed.
+    """
+    found = _HEADER.fullmatch(line)
+    if found is None or checksum(b"", found[1]).hex().encode() != found[4]:
+        raise JournalError("it is no journal's first line")
+    return Owner(found[2].decode(), int(found[3], 16))
 
 
 def to_line(release: Release, before: bytes) -> tuple[bytes, bytes]:

@@ -1,8 +1,9 @@
-"""The journal of releases in a file: one line per release, appended and synced to the disk.
+"""The journal of releases in a file: whose it is, then one line per release.
 
-Each line ends with a checksum of itself and of all lines before it, so a changed or removed line is
-noticed. A power cut may leave part of a line at the end: its share has not left, since nobody was
-told that the line was written, and the next line overwrites it.
+A line is appended and synced to the disk before its share leaves. Each ends with a checksum of
+itself and of all lines before it, so a changed or removed line is noticed. A power cut may leave
+part of a line at the end: its share has not left, since nobody was told that the line was written,
+and the next line overwrites it.
 
 When a sync fails, the kernel may drop what it could not write and report success to the next caller
 that syncs. So a process counts only those lines as on the disk that it has written and then synced
@@ -25,18 +26,24 @@ from aggregator.service.config import check_plain, open_plain
 from aggregator.service.storage.ledger.journal import (
     Choice,
     DamagedJournal,
+    ForeignJournal,
     JournalError,
+    Owner,
     Release,
     Released,
     checksum,
     checksum_in,
     from_line,
+    owner_in,
     release_in,
+    to_header,
     to_line,
 )
 from aggregator.service.storage.secrets.files import sync_path, write_at
 
-_HEADER = b"prio journal of releases, version 1"
+HEADER_SIZE = len(to_header(Owner("leader", 0))[0])
+"""The bytes of a first line, the same for either role."""
+
 _MENDED = "`prio store restored --journal-damaged` mends it"
 
 
@@ -48,6 +55,7 @@ class JournalFile:
         self._path = path
         self._lock = threading.Lock()
         self._file: tuple[int, int] | None = None  # the file that we have read
+        self._owner: Owner | None = None
         self._begin_anew()
 
     def _begin_anew(self) -> None:
@@ -63,20 +71,20 @@ class JournalFile:
         return str(self._path)
 
     def exists(self) -> bool:
-        """Return whether the file has more than its header; another process may be creating it.
+        """Return whether the file has its first line; another process may be creating it.
 
         Raises:
             JournalError: The file cannot be examined.
         """
         try:
-            return check_plain(self._path) and self._path.stat().st_size > len(_HEADER)
+            return check_plain(self._path) and self._path.stat().st_size >= HEADER_SIZE
         except FileNotFoundError:
             return False
         except OSError as error:
             raise self._unusable(error) from error
 
-    def create(self) -> None:
-        """Create the file, readable by its owner only, unless it exists.
+    def create(self, owner: Owner) -> None:
+        """Create the file, readable by its user only, unless it exists.
 
         Raises:
             JournalError: It cannot be created.
@@ -90,8 +98,24 @@ class JournalFile:
         with self._opened(fcntl.LOCK_EX) as descriptor:
             if not self._read:
                 os.ftruncate(descriptor, 0)
-                write_at(descriptor, 0, _HEADER + b"\n")
+                write_at(descriptor, 0, to_header(owner)[0])
                 os.fsync(descriptor)
+
+    def owner(self) -> Owner:
+        """Return whose the file says that it is.
+
+        Raises:
+            DamagedJournal: Its first line was changed.
+            JournalError: The file is missing, or cannot be read.
+        """
+        with self._locked(fcntl.LOCK_SH) as descriptor:
+            return self._owner_in(os.pread(descriptor, HEADER_SIZE, 0).partition(b"\n")[0])
+
+    def belongs_to(self, owner: Owner) -> None:
+        """From now on, take only the file of this store for ours."""
+        with self._lock:
+            self._owner = owner
+            self._begin_anew()
 
     def releases(self) -> Sequence[Release]:
         """Return all releases, oldest first.
@@ -136,23 +160,29 @@ class JournalFile:
             self._read += sum(map(len, lines))
             self._checksum = before
 
-    def rebuild(self, choose: Choice) -> None:
+    def rebuild(self, owner: Owner, choose: Choice) -> None:
         """Replace the file by one with the releases that `choose` returns.
 
         Raises:
+            ForeignJournal: It is that of another store than its owner's.
             JournalError: No line of the file looks like a journal's, or it cannot be written.
         """
         with self._locked(fcntl.LOCK_EX) as descriptor:
             self._begin_anew()
             first, *lines = os.pread(descriptor, os.fstat(descriptor).st_size, 0).split(b"\n")
             found, changed = _readable([first, *lines])
-            if first not in (b"", _HEADER) and not found:
+            theirs = None
+            with suppress(JournalError):
+                theirs = owner_in(first)
+            if theirs is not None and theirs != owner:
+                raise ForeignJournal(self.name, theirs, owner)
+            if theirs is None and first and not found:
                 raise JournalError(
                     f"{self._path} is no journal of releases: none of its lines is a release. Does "
                     "release_journal name another file? If not, move it away first"
                 )
-            before = checksum(b"", _HEADER)
-            content = [_HEADER + b"\n"]
+            header, before = to_header(owner)
+            content = [header]
             for release in choose(found, changed):
                 line, before = to_line(release, before)
                 content.append(line)
@@ -219,6 +249,8 @@ class JournalFile:
                 "what it has lost once more, from the store"
             )
         whole, end, _ = os.pread(descriptor, size - self._read, self._read).rpartition(b"\n")
+        if not (end or self._read) and size >= HEADER_SIZE:
+            raise self._no_journal()
         if end:
             write_at(descriptor, self._read, whole + end)
             os.fsync(descriptor)
@@ -228,12 +260,10 @@ class JournalFile:
 
     def _take(self, line: bytes) -> None:
         if not self._read:
-            if line != _HEADER:
-                raise DamagedJournal(
-                    f"{self._path} is no journal of releases: if its beginning was damaged, "
-                    f"{_MENDED}"
-                )
-            self._checksum = checksum(b"", line)
+            owner = self._owner_in(line)
+            if self._owner is not None and owner != self._owner:
+                raise ForeignJournal(self.name, owner, self._owner)
+            self._checksum = checksum_in(line)
             return
         try:
             release, self._checksum = from_line(line, self._checksum)
@@ -245,6 +275,17 @@ class JournalFile:
                 f"{_MENDED}"
             ) from error
         self._keep(release)
+
+    def _owner_in(self, line: bytes) -> Owner:
+        try:
+            return owner_in(line)
+        except JournalError as error:
+            raise self._no_journal() from error
+
+    def _no_journal(self) -> DamagedJournal:
+        return DamagedJournal(
+            f"{self._path} is no journal of releases: if its beginning was damaged, {_MENDED}"
+        )
 
     def _keep(self, release: Release) -> None:
         self._releases.append(release)
@@ -261,7 +302,7 @@ def _readable(lines: Sequence[bytes]) -> tuple[list[Release], list[Release]]:
     Each line is checked against the checksum that the line before it states, so one damaged line
     casts no doubt on those that follow.
     """
-    found, changed, before = list[Release](), list[Release](), checksum(b"", _HEADER)
+    found, changed, before = list[Release](), list[Release](), b""
     for line in lines:
         with suppress(JournalError):
             release = release_in(line)

@@ -25,7 +25,15 @@ from sqlalchemy import (
 from aggregator.protocol.batches import Batch
 from aggregator.service.storage.engine.backends import backend, translated
 from aggregator.service.storage.ledger.charges import Charge, cost_columns, cost_of
-from aggregator.service.storage.ledger.journal import Choice, JournalError, Release, Released
+from aggregator.service.storage.ledger.journal import (
+    Choice,
+    DamagedJournal,
+    ForeignJournal,
+    JournalError,
+    Owner,
+    Release,
+    Released,
+)
 
 _METADATA = MetaData()
 _RELEASES = Table(
@@ -45,6 +53,13 @@ _RELEASES = Table(
     UniqueConstraint("task_id", "first_bucket", "last_bucket"),
 )
 _ORDER = _RELEASES.c.id
+_OWNER = Table(
+    "release_journal_owner",
+    _METADATA,
+    Column("id", Integer, primary_key=True, autoincrement=False),  # 1: there is at most one row
+    Column("role", Text, nullable=False),
+    Column("store", BigInteger, nullable=False),
+)
 
 
 class JournalTable:
@@ -60,6 +75,7 @@ class JournalTable:
         self._engine: Engine | None = None
         self._lock = threading.Lock()
         self._shares: set[tuple[bytes, bytes]] = set()
+        self._owner: Owner | None = None
 
     @property
     def name(self) -> str:
@@ -67,19 +83,45 @@ class JournalTable:
         return self._backend.name
 
     def exists(self) -> bool:
-        """Return whether the table exists."""
+        """Return whether the tables exist."""
         with translated(self._backend, "look for the journal"):
-            return inspect(self._opened()).has_table(_RELEASES.name)
+            return inspect(self._opened()).has_table(_OWNER.name)
 
-    def create(self) -> None:
-        """Create the table unless it exists."""
+    def create(self, owner: Owner) -> None:
+        """Create the tables unless they exist."""
         self._backend.create()
         with translated(self._backend, "make the journal"), self._opened().begin() as connection:
             self._backend.lock(connection, {b"journal"}, shared=False)
             _METADATA.create_all(connection)
+            if connection.execute(select(_OWNER)).first() is None:
+                connection.execute(_OWNER.insert().values(id=1, role=owner.role, store=owner.store))
+
+    def owner(self) -> Owner:
+        """Return whose the tables say that they are.
+
+        Raises:
+            DamagedJournal: They do not say it any more.
+        """
+        with translated(self._backend, "read the journal"), self._opened().connect() as connection:
+            row = connection.execute(select(_OWNER.c.role, _OWNER.c.store)).first()
+        if row is None:
+            raise DamagedJournal(
+                f"the journal of releases {self.name} does not say whose it is: `prio store "
+                "restored --journal-damaged` mends it"
+            )
+        return Owner(row.role, row.store)
+
+    def belongs_to(self, owner: Owner) -> None:
+        """From now on, take only the tables of this store for ours."""
+        self._owner = owner
 
     def releases(self) -> Sequence[Release]:
-        """Return all releases, oldest first."""
+        """Return all releases, oldest first.
+
+        Raises:
+            DamagedJournal: See `owner`; `ForeignJournal` if they are those of another store.
+        """
+        self._check_owner()
         with translated(self._backend, "read the journal"), self._opened().connect() as connection:
             rows = connection.execute(select(_RELEASES).order_by(_ORDER)).all()
         found = [
@@ -125,8 +167,9 @@ class JournalTable:
                     connection.execute(_RELEASES.insert().values(**_row(release)))
             self._remember([release])
 
-    def rebuild(self, choose: Choice) -> None:
+    def rebuild(self, owner: Owner, choose: Choice) -> None:
         """Add what `choose` returns; unlike a file, a table does not lose rows by itself."""
+        self.create(owner)
         self.append(choose(self.releases(), []))
 
     def check(self) -> None:
@@ -137,6 +180,7 @@ class JournalTable:
         """
         if not self.exists():
             raise JournalError(f"the journal of releases {self.name} does not exist")
+        self._check_owner()
 
     def close(self) -> None:
         """Close the connections."""
@@ -152,6 +196,11 @@ class JournalTable:
                 self._backend.prove_locks("release_journal")
                 self._engine = self._backend.engine()
             return self._engine
+
+    def _check_owner(self) -> None:
+        found = self.owner()
+        if self._owner is not None and found != self._owner:
+            raise ForeignJournal(self.name, found, self._owner)
 
     def _remember(self, releases: Iterable[Release]) -> None:
         self._shares.update(

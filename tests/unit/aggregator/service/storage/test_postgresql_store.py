@@ -29,6 +29,7 @@ from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.locks import change_batches, keep_batches
 from aggregator.service.storage.engine.schema import check, make
 from aggregator.service.storage.engine.transaction import Transaction
+from aggregator.service.storage.ledger.journal import Owner
 from aggregator.service.storage.ledger.journal_table import JournalTable
 from aggregator.service.storage.opening import open_database
 from aggregator.service.storage.secrets.crypter import Crypter
@@ -362,7 +363,7 @@ def test_a_pooler_that_gives_several_connections_one_session_is_refused_at_openi
         open_database(settings)
     # Nor is a journal kept there, whose commits have to survive a power cut.
     with pytest.raises(ConfigurationError, match=f"release_journal: .*{refused}"):
-        JournalTable(url).create()
+        JournalTable(url).create(Owner("leader", 2))
 
 
 def test_statements_that_another_connection_has_prepared_are_a_poolers(tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ from aggregator.service.storage.jobs.collection_jobs import (
 from aggregator.service.storage.jobs.job_shares import JobShare, leave_out, put_job_share
 from aggregator.service.storage.jobs.leases import LeaseLost
 from aggregator.service.storage.ledger import charges as ledger
+from aggregator.service.storage.ledger.journal import Owner
 from aggregator.service.storage.ledger.journal_file import JournalFile
 from aggregator.service.storage.ledger.populations import Population, get_population, put_population
 from aggregator.service.storage.operator.interventions import abandon_aggregation_job
@@ -452,7 +453,7 @@ def upload_without_bucket(store: Database, count: int) -> None:
 def test_tasks_of_a_group_that_are_added_at_once_are_alike(racers: Racers, tmp_path: Path) -> None:
     """Or a population's budget counts as one place of a group what two sorts of noise cost."""
     journal = JournalFile(tmp_path / "journal")
-    journal.create()
+    journal.create(Owner("leader", 2))
 
     def add(number: int) -> tuple[bool, bool]:
         epsilon = number % 2 + 1

@@ -14,8 +14,10 @@ from aggregator.protocol.batches import Batch
 from aggregator.service.storage.ledger.charges import Charge
 from aggregator.service.storage.ledger.journal import (
     Contradiction,
+    ForeignJournal,
     Journal,
     JournalError,
+    Owner,
     Release,
     journal_faults,
 )
@@ -25,6 +27,7 @@ from tests.support.empty_store import new_place
 from tests.support.racers import run_at_once
 from tests.support.store import TASK_ID, TENTH, units
 
+OWNER = Owner("leader", 2)
 FIRST = Release(TASK_ID, units(0, 10), bytes(32), TENTH, 7)
 SECOND = Release(TASK_ID, units(10, 11), None, Charge("None", None, "påtients"), 8)
 THIRD = Release(bytes(32), units(3, 4), b"\x01" * 32, TENTH, 9)
@@ -44,8 +47,8 @@ def test_what_is_appended_is_there_for_whoever_opens_it_next(
 ) -> None:
     journal = opened()
     assert not journal.exists()
-    journal.create()
-    journal.create()
+    journal.create(OWNER)
+    journal.create(OWNER)
     journal.append([FIRST, SECOND])
     other = opened()
     assert other.exists()
@@ -62,7 +65,7 @@ def test_a_journal_that_is_not_there_is_named(opened: Callable[[], Journal]) -> 
     journal = opened()
     (fault,) = journal_faults(journal)
     assert journal.name in fault
-    journal.create()
+    journal.create(OWNER)
     assert journal_faults(journal) == []
     journal.close()
 
@@ -72,7 +75,7 @@ def test_a_journal_that_was_changed_or_has_no_room_is_named(
 ) -> None:
     path = tmp_path / "journal"
     journal = JournalFile(path)
-    journal.create()
+    journal.create(OWNER)
     journal.append([FIRST, SECOND])
     content = path.read_bytes()
     path.write_bytes(content[:-20])
@@ -102,7 +105,7 @@ def test_a_second_release_of_any_part_of_a_batch_is_refused(
     opened: Callable[[], Journal], change: dict[str, bytes | Batch | None]
 ) -> None:
     journal = opened()
-    journal.create()
+    journal.create(OWNER)
     journal.append([FIRST])
     with pytest.raises(Contradiction, match="was released before"):
         journal.append([SECOND, dataclasses.replace(FIRST, **change)])
@@ -115,7 +118,7 @@ def test_of_many_who_write_down_releases_of_one_batch_one_succeeds(
     opened: Callable[[], Journal],
 ) -> None:
     journals = [opened() for _ in range(6)]
-    journals[0].create()
+    journals[0].create(OWNER)
     written: list[int] = []
 
     def write(number: int) -> None:
@@ -135,7 +138,7 @@ def test_of_many_who_write_down_releases_of_one_batch_one_succeeds(
 
 def made(path: Path) -> tuple[JournalFile, Path]:
     journal = JournalFile(path / "journal")
-    journal.create()
+    journal.create(OWNER)
     journal.append([FIRST, SECOND, THIRD])
     return journal, path / "journal"
 
@@ -151,7 +154,7 @@ def test_a_file_without_its_beginning_is_begun_anew(tmp_path: Path, content: byt
     path.write_bytes(content)
     journal = JournalFile(path)
     assert not journal.exists()
-    journal.create()
+    journal.create(OWNER)
     assert journal.exists()
     journal.append([FIRST])
     assert list(JournalFile(path).releases()) == [FIRST]
@@ -214,7 +217,7 @@ def test_a_damaged_file_is_rebuilt_of_all_that_can_be_read_beside_whoever_uses_i
         found.extend(lines)
         return [FIRST, SECOND, THIRD]
 
-    JournalFile(file).rebuild(choose)
+    JournalFile(file).rebuild(OWNER, choose)
     assert len(found) == readable
     assert {FIRST, SECOND, THIRD} >= set(found)
     assert file.read_bytes() == whole
@@ -228,7 +231,7 @@ def test_a_file_that_is_no_journal_is_not_replaced(tmp_path: Path) -> None:
     file = tmp_path / "leader.toml"
     file.write_text("role = 'leader'\n")
     with pytest.raises(JournalError, match="none of its lines is a release"):
-        JournalFile(file).rebuild(lambda *_: [FIRST])
+        JournalFile(file).rebuild(OWNER, lambda *_: [FIRST])
     assert file.read_text() == "role = 'leader'\n"
 
 
@@ -320,7 +323,7 @@ def test_a_journal_that_was_replaced_and_cannot_be_opened_again_is_closed_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal = JournalFile(tmp_path / "journal")
-    journal.create()
+    journal.create(OWNER)
     (tmp_path / "successor").touch()
     real_open, real_close = os.open, os.close
     opened, closed = list[int](), list[int]()
@@ -346,3 +349,46 @@ def test_a_journal_that_was_replaced_and_cannot_be_opened_again_is_closed_once(
         with pytest.raises(JournalError, match="Too many open files"):
             journal.releases()
     assert closed == opened
+
+
+@pytest.mark.parametrize("other", [Owner("helper", 2), Owner("leader", 3)])
+def test_the_journal_of_another_store_is_called_that_and_is_not_written_to(
+    opened: Callable[[], Journal], other: Owner
+) -> None:
+    theirs = opened()
+    theirs.create(other)
+    theirs.append([FIRST])
+    ours = opened()
+    assert ours.owner() == other
+    ours.belongs_to(OWNER)
+    said = f"is that of {other}, and this is the leader's store 00000002: bring the journal"
+    with pytest.raises(ForeignJournal, match=said):
+        ours.releases()
+    with pytest.raises(ForeignJournal, match=said):
+        ours.rebuild(OWNER, lambda *_: [SECOND])
+    assert said in journal_faults(ours)[0]
+    theirs.belongs_to(other)
+    assert list(theirs.releases()) == [FIRST]
+    for each in (ours, theirs):
+        each.close()
+
+
+def test_a_running_process_notices_another_store_s_journal_in_the_place_of_its_own(
+    tmp_path: Path,
+) -> None:
+    for name, owner in (("journal", OWNER), ("theirs", Owner("helper", 9))):
+        JournalFile(tmp_path / name).create(owner)
+    journal = JournalFile(tmp_path / "journal")
+    journal.belongs_to(OWNER)
+    journal.append([FIRST])
+    (tmp_path / "theirs").replace(tmp_path / "journal")
+    with pytest.raises(ForeignJournal, match="is that of the helper's store 00000009"):
+        journal.append([SECOND])
+    assert b"batch" not in (tmp_path / "journal").read_bytes()
+
+
+def test_noise_without_a_line_is_no_journal_that_was_just_begun(tmp_path: Path) -> None:
+    file = tmp_path / "journal"
+    file.write_bytes(b"x" * 4000)
+    with pytest.raises(JournalError, match="is no journal of releases"):
+        JournalFile(file).releases()
