@@ -192,7 +192,9 @@ def _parsed(settings: ServiceSettings, key: str, entropy: Entropy | None = None)
     given = settings.store_key is not None
     place = "store_key" if given else f"store_key_file: {settings.store_key_file}"
     try:
-        return Crypter.parse(key, entropy, place)
+        # Either may be another party's, so the message about a key that does not fit has both.
+        store = backend(settings.database_url).name
+        return Crypter.parse(key, entropy, f"{place}, for the store {store}")
     except ConfigurationError as error:
         raise ConfigurationError(f"{place}: {error}") from None
 
