@@ -33,6 +33,10 @@ def check_plain(path: Path) -> bool:
             f"is a link to {path.readlink()}, and nothing is there: is its disk there? Bring the "
             "file back, or remove the link",
         ) from None
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise _not_plain(path, "is a link that leads back to itself: remove it") from None
     _refuse_others(path, found.st_mode)
     return True
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from aggregator.errors import StoreError
+from aggregator.errors import ConfigurationError, StoreError
 from aggregator.service.storage.batches.closed import mark_collected
 from aggregator.service.storage.batches.leftovers import delete_some_leftovers
 from aggregator.service.storage.engine import schema, sqlite
@@ -173,6 +173,18 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match=r"file/store\.sqlite"):
         make(store_url(tmp_path / "file"))
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal", "-shm"])
+def test_a_folder_in_the_place_of_one_of_its_files_is_named(tmp_path: Path, suffix: str) -> None:
+    make_store(tmp_path).close()
+    path = tmp_path / f"store.sqlite{suffix}"
+    path.unlink(missing_ok=True)
+    path.mkdir()
+    place = backend(store_url(tmp_path))
+    for use in (place.exists, lambda: place.back_up(tmp_path / "backup")):
+        with pytest.raises(ConfigurationError, match=rf"^database: {path}: is a directory"):
+            use()
 
 
 def test_a_file_that_is_no_store_or_is_damaged_is_refused_in_one_line(tmp_path: Path) -> None:
