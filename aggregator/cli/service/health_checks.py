@@ -12,7 +12,7 @@ from aggregator.clock import SystemClock
 from aggregator.errors import StoreError
 from aggregator.service.config import AnySettings, ServiceSettings
 from aggregator.service.runtime.lost_sums import sum_faults
-from aggregator.service.storage.engine.backends import Unreachable
+from aggregator.service.storage.engine.backends import Damaged, Unreachable
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.sqlite_check import CheckStopped
 from aggregator.service.storage.engine.store_check import StoreCheck
@@ -148,6 +148,8 @@ def repeating(run_once: Callable[[], Awaitable[int]], interval_seconds: float) -
                 rest = interval_seconds
             except Unreachable as error:
                 log.warning("the store cannot be reached", reason=str(error))
+            except Damaged as error:
+                log.error("the store cannot be trusted", reason=str(error))
             except Exception:  # the outermost edge: log it, and try again in the next round
                 log.exception("a round of work failed")
             if not done:

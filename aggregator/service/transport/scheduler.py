@@ -29,7 +29,7 @@ from aggregator.protocol.helper_answers import retry_delay
 from aggregator.protocol.task import Task
 from aggregator.service.config import MAX_ATTEMPTS, REFUSAL_SECONDS
 from aggregator.service.runtime import Runtime
-from aggregator.service.storage.engine.backends import Unreachable
+from aggregator.service.storage.engine.backends import Damaged, Unreachable
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.leases import Lease, Leased, LeaseLost
 from aggregator.service.telemetry.lines import log
@@ -153,6 +153,8 @@ class Scheduler(Generic[J]):
                     await self._begin(group)
                 except Unreachable as error:
                     log.warning("the store cannot be reached", reason=str(error))
+                except Damaged as error:
+                    log.error("the store cannot be trusted", reason=str(error))
                 except Exception:  # the outermost edge: logged, and the next look tries again
                     log.exception("no job could be leased", kind=self._jobs.kind)
                 await self._permits.wait(poll_seconds)

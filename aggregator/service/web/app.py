@@ -27,7 +27,7 @@ from aggregator.dap.resources import Resource
 from aggregator.errors import Abort
 from aggregator.failures import let_go
 from aggregator.service.config import ANSWER_SECONDS, MAX_BYTES_IN_FLIGHT
-from aggregator.service.storage.engine.backends import Busy, DiskFull, Unreachable
+from aggregator.service.storage.engine.backends import Busy, Damaged, DiskFull, Unreachable
 from aggregator.service.storage.ledger.journal import JournalError
 from aggregator.service.storage.reports.id_memory import IdsForgotten
 from aggregator.service.storage.secrets.key_file import KeyGone, KeysMissing
@@ -259,6 +259,11 @@ async def _on_full_disk(_request: Request, error: Exception) -> Response:
     return busy_response(FULL_DISK_SECONDS)
 
 
+async def _on_damaged_store(_request: Request, error: Exception) -> Response:
+    log.error("the store cannot be trusted", reason=str(error))
+    return busy_response(FULL_DISK_SECONDS)
+
+
 async def _on_unreachable_store(_request: Request, error: Exception) -> Response:
     log.warning("the store cannot be reached", reason=str(error))
     return busy_response(UNREACHABLE_SECONDS)
@@ -289,6 +294,7 @@ _ON: Final[Mapping[type[Exception], OnError]] = {
     RequestValidationError: _on_invalid_parameter,
     Busy: _on_busy,
     DiskFull: _on_full_disk,
+    Damaged: _on_damaged_store,
     Unreachable: _on_unreachable_store,
     IdsForgotten: _on_forgotten_ids,
     JournalError: _on_unusable_journal,

@@ -86,7 +86,8 @@ class PageCheck:
             raise CheckStopped(f"the check of {self._path} was stopped")
         name = "integrity_check" if thorough else "quick_check"
         rows = connection.execute(f"PRAGMA {name}({most})").fetchall()
-        found = [" ".join(said.split()) for (said,) in rows if said != "ok"]
+        words = (" ".join(said.split()) for (said,) in rows if said != "ok")
+        found = [each.removeprefix("*** in database main *** ") for each in words]
         if thorough and not found:
             lost = connection.execute("PRAGMA foreign_key_check").fetchmany(most)
             found = [

@@ -2,18 +2,26 @@
 
 import anyio
 import pytest
+from structlog.testing import capture_logs
 
 from aggregator.cli.service import health_checks
 from aggregator.cli.service.health_checks import repeating
-from aggregator.service.storage.engine.backends import Unreachable
+from aggregator.service.storage.engine.backends import Damaged, Unreachable
 from tests.support.patience import PATIENCE_SECONDS
 
 HOUR = 3600
 
 
-@pytest.mark.parametrize("failure", [Unreachable("away"), ValueError("a fault of ours")])
+@pytest.mark.parametrize(
+    ("failure", "said"),
+    [
+        (Unreachable("away"), "the store cannot be reached"),
+        (Damaged("as it says"), "the store cannot be trusted"),
+        (ValueError("a fault of ours"), "a round of work failed"),
+    ],
+)
 def test_a_round_that_failed_is_tried_again_soon(
-    failure: Exception, monkeypatch: pytest.MonkeyPatch
+    failure: Exception, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(health_checks, "WATCH_SECONDS", 0.01)
     rounds = 0
@@ -35,5 +43,7 @@ def test_a_round_that_failed_is_tried_again_soon(
                 await done.wait()
             stop.set()
 
-    anyio.run(work)
+    with capture_logs() as lines:
+        anyio.run(work)
     assert rounds == 2
+    assert [each["event"] for each in lines] == [said]

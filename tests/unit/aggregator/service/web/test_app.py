@@ -22,7 +22,7 @@ from aggregator.dap.problems import (
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type
 from aggregator.errors import Abort, StoreError
-from aggregator.service.storage.engine.backends import Busy, DiskFull, Unreachable
+from aggregator.service.storage.engine.backends import Busy, Damaged, DiskFull, Unreachable
 from aggregator.service.storage.ledger.journal import JournalError
 from aggregator.service.web.app import create_app
 from aggregator.service.web.messages import dap_router, read_body, read_bytes, task_id_of
@@ -42,6 +42,7 @@ FAULTS: dict[str, Exception] = {
     "bug": ValueError(SECRET),
     "busy": Busy(SECRET),
     "full": DiskFull(SECRET),
+    "damaged": Damaged(SECRET),
     "unreachable": Unreachable(SECRET),
     "journal": JournalError(SECRET),
 }
@@ -116,7 +117,8 @@ async def test_a_busy_store_asks_the_peer_to_come_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "seconds"), [("full", "60"), ("unreachable", "5"), ("journal", "5")]
+    ("fault", "seconds"),
+    [("full", "60"), ("damaged", "60"), ("unreachable", "5"), ("journal", "5")],
 )
 async def test_a_store_that_cannot_be_used_asks_the_peer_to_come_again_later(
     fault: str, seconds: str
