@@ -19,6 +19,14 @@ from aggregator.service.storage.engine.sqlite_backup import read_only
 DAMAGED: Final = (11, 26)
 """SQLite's codes for a file that is malformed, or no database."""
 
+_UNREADABLE: Final = (
+    sqlite3.SQLITE_IOERR_READ,
+    sqlite3.SQLITE_IOERR_SHORT_READ,
+    sqlite3.SQLITE_IOERR_DATA,
+    sqlite3.SQLITE_IOERR_CORRUPTFS,
+)
+"""Its codes for a page that the disk does not give, or not as it was."""
+
 _TURN_SECONDS = 0.005
 
 
@@ -65,7 +73,8 @@ class PageCheck:
         except sqlite3.DatabaseError as error:
             if self._is_stopped:
                 raise CheckStopped(f"the check of {self._path} was stopped") from error
-            if error.sqlite_errorcode & 0xFF in DAMAGED:
+            code = getattr(error, "sqlite_errorcode", 0)  # of errors of SQLite alone
+            if code & 0xFF in DAMAGED or code in _UNREADABLE:
                 return [str(error)]
             raise StoreError(f"the store {self._path} cannot be read: {error}") from error
 

@@ -20,6 +20,7 @@ from sqlalchemy.exc import DatabaseError
 from structlog.testing import capture_logs
 
 from aggregator.cli.service.health_checks import checking
+from aggregator.errors import StoreError
 from aggregator.service.storage.engine import store_check
 from aggregator.service.storage.engine.backends import Damaged
 from aggregator.service.storage.engine.condition import disk_faults
@@ -131,6 +132,26 @@ def test_a_byte_that_changed_within_a_value_fits_as_well_as_any_other(file: Path
     file.write_bytes(content.replace(body_of(3), body_of(4)))
     assert file.read_bytes() != content
     StoreCheck(store_url(file.parent)).run(thorough=True)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"), [(sqlite3.SQLITE_IOERR_READ, Damaged), (sqlite3.SQLITE_BUSY, StoreError)]
+)
+def test_a_page_that_the_disk_does_not_give_is_damage_and_a_lock_is_none(
+    file: Path, monkeypatch: pytest.MonkeyPatch, code: int, kind: type[StoreError]
+) -> None:
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = code
+
+    def fail(*_: object, **__: object) -> Sequence[str]:
+        raise error
+
+    monkeypatch.setattr(PageCheck, "_findings", fail)
+    check = StoreCheck(store_url(file.parent))
+    with pytest.raises(StoreError, match=f"{file}.* disk I/O error") as caught:
+        check.before_serving()
+    assert type(caught.value) is kind
+    assert check.state == ("damage found" if kind is Damaged else "failed")
 
 
 def test_rows_that_do_not_fit_together_are_found_on_demand(file: Path) -> None:
