@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from aggregator.errors import ParameterError
-from aggregator.service.storage.engine.backends import backend
+from aggregator.service.storage.engine.backends import backend, damaged
 from aggregator.service.storage.engine.backup_contents import BackupContents, NoBackup
 from aggregator.service.storage.engine.schema import head
 from aggregator.service.storage.engine.secret_columns import SECRETS
@@ -37,12 +37,17 @@ def back_up(url: str, file: Path) -> None:
 
     Raises:
         ParameterError: The file exists, or cannot be written.
+        Damaged: The store was found damaged: its copy could take the place of a good backup.
         StoreError: The store cannot be read.
         ConfigurationError: A program that it needs is not installed; the message names it.
     """
     if file.exists():
         raise ParameterError(f"backup: the file {file} exists; name one that does not")
-    _written_whole(file, backend(url).back_up)
+    place = backend(url)
+    found = place.damage()
+    if found is not None:
+        raise damaged(place, found)
+    _written_whole(file, place.back_up)
 
 
 def check_backup(url: str, file: Path, role: str, crypter: Crypter) -> Checked:

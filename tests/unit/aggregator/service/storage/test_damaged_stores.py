@@ -201,6 +201,9 @@ def test_what_one_process_finds_keeps_all_others_from_writing_but_not_from_sayin
     with pytest.raises(Damaged, match=f"{FOUND}.*`prio store check` looks again"):
         upload(store, range(50, 60))
     assert stored(store) == len(SOME)
+    backup = run_here("backup", file.with_name("backup"), "--config", config_of(file))
+    assert (backup.returncode, FOUND in backup.stderr) == (2, True)
+    assert not file.with_name("backup").exists()
     (fault,) = store.read_sync("look", disk_faults)
     assert fault.startswith(f"the store {file} is damaged: {FOUND}: nothing more is written to it")
     assert run_here("store", "check", "--config", config_of(file)).returncode == 0
