@@ -27,7 +27,6 @@ from aggregator.errors import LocalError, PeerError, ReportRejected
 from aggregator.protocol.opening import OpenedShares, open_shares
 from aggregator.protocol.reports import (
     CLOCK_SKEW_SECONDS,
-    HELPER_MAX_AGE_SECONDS,
     Rejected,
     Timely,
     report_error,
@@ -103,7 +102,11 @@ def leader_init(
 
     The reports have distinct identifiers; the job's extensions come from its batch mode.
     """
-    timely = Timely(now, clock_skew_seconds, HELPER_MAX_AGE_SECONDS)
+    # Age is not asked about again: it was checked at upload, where the id was stored, and only the
+    # ids of uploads recognise a replay at a leader. So what has waited for long does no harm, while
+    # a clock that is ahead for one job would reject for good what was accepted. The helper, which
+    # is sent any reports, has its own limit.
+    timely = Timely(now, clock_skew_seconds, max_age_seconds=None)
     opened = open_shares(task, Role.LEADER, keypairs, reports.leader_shares, timely)
     ids = reports.ids
     rejected = [

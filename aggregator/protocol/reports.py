@@ -145,20 +145,21 @@ def _sizes_of(prio3: Prio3) -> ReportSizes:
 class Timely:
     """The limits on a report's time, besides the task's interval: how far ahead or behind of `now`.
 
-    All are seconds; `now` is None if the reports' times were checked before. The limit on age is
-    our own rule.
+    All are seconds; `now` is None if the reports' times were checked before, and `max_age_seconds`
+    if their age was. The limit on age is our own rule.
     """
 
     now: int | None
     clock_skew_seconds: int = CLOCK_SKEW_SECONDS
-    max_age_seconds: int = MAX_AGE_SECONDS
+    max_age_seconds: int | None = MAX_AGE_SECONDS
 
     def refusal(self, task: Task, time: Time) -> ReportError | None:
         """Return why a report of this time is refused, or None."""
         if self.now is None:
             return refusal(Timing(time, task.interval, None))
         latest = task.time(self.now + self.clock_skew_seconds)
-        earliest = task.time(max(0, self.now - self.max_age_seconds))
+        age = self.max_age_seconds
+        earliest = None if age is None else task.time(max(0, self.now - age))
         return refusal(Timing(time, task.interval, latest, earliest))
 
 

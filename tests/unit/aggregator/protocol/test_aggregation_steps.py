@@ -42,6 +42,7 @@ from aggregator.protocol.aggregation import (
 from aggregator.protocol.batches import BatchTotals
 from aggregator.protocol.helper_aggregation import HelperInit, helper_init
 from aggregator.protocol.reports import (
+    HELPER_MAX_AGE_SECONDS,
     PreparedReport,
     Rejected,
     prepare_reports,
@@ -261,6 +262,19 @@ def test_a_report_may_be_ahead_of_the_clock_by_the_skew_and_no_more(task: Task) 
     first_second, stored = (UNITS + 1) * TIME_PRECISION, columns(task, [report])
     assert leader_init(task, KEY, LEADER_KEYS, stored, first_second - 60, 60).request
     assert not leader_init(task, KEY, LEADER_KEYS, stored, first_second - 61, 60).request
+
+
+def test_the_leader_rejects_no_report_for_its_age_which_was_checked_at_upload() -> None:
+    """Its clock may be ahead for one job. At the helper, age is a limit of its own."""
+    task = make_task()
+    reports = reports_of(task, [0, 1])
+    years_ahead = NOW + 2 * HELPER_MAX_AGE_SECONDS
+    init = lead(task, reports, years_ahead)
+    assert not init.rejected
+    assert init.request == lead(task, reports).request
+    assert help_(task, request_of(task, reports)).errors == {}
+    dropped = dict.fromkeys(range(2), ReportError.REPORT_DROPPED)
+    assert help_(task, request_of(task, reports), years_ahead).errors == dropped
 
 
 def test_a_plaintext_with_a_report_extension_is_an_invalid_message(task: Task) -> None:
