@@ -61,6 +61,18 @@ class ReportsLost(LocalError):
     """The helper counted reports that we can no longer read: without them our sums differ."""
 
 
+class KeysMissing(LocalError):
+    """Reports are sealed to keys that we had when they were uploaded, and do not have now."""
+
+    def __init__(self, keyless: Mapping[ReportId, int]) -> None:
+        """Name the keys; `keyless` is that of a `LeaderInit`."""
+        keys = ", ".join(str(each) for each in sorted({*keyless.values()}))
+        super().__init__(
+            f"{len(keyless)} of the job's reports are sealed to HPKE keys that are not in this "
+            f"store any more (configuration ids: {keys}); they wait for these to come back"
+        )
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class LeaderState:
     """What the leader keeps between its request and the helper's answer, in memory only.
@@ -81,11 +93,16 @@ class LeaderState:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LeaderInit:
-    """The encoded request for the helper, or None if no report is left, and what was rejected."""
+    """The encoded request for the helper, or None if no report is left, and what was rejected.
+
+    `keyless` are reports that we cannot open for want of a key of our own, with the configuration
+    id of that key. They are neither rejected nor in the request: the key may come back.
+    """
 
     request: bytes | None = dataclasses.field(repr=False)
     state: LeaderState | None = dataclasses.field(repr=False)
     rejected: list[Rejected]
+    keyless: dict[ReportId, int]
 
 
 def leader_init(
@@ -112,8 +129,9 @@ def leader_init(
     rejected = [
         Rejected(ReportId(ids[row]), error) for row, error in sorted(opened.rejected.items())
     ]
+    keyless = {ReportId(ids[row]): config_id for row, config_id in opened.keyless.items()}
     if not len(opened.rows):
-        return LeaderInit(None, None, rejected)
+        return LeaderInit(None, None, rejected, keyless)
     state = _leader_state(task, agg_param, extensions, verification_key.key, opened)
     failed = state.continued.state.rejected
     rejected += [
@@ -122,7 +140,7 @@ def leader_init(
     ]
     kept = [row for row in range(len(state.ids)) if row not in failed]
     if not kept:
-        return LeaderInit(None, None, rejected)
+        return LeaderInit(None, None, rejected, keyless)
     request = write_job(
         verification_key.id,
         agg_param.encoded,
@@ -130,7 +148,7 @@ def leader_init(
         reports.helper_shares.take(opened.rows[kept]),
         state.continued.messages[kept] if failed else state.continued.messages,
     )
-    return LeaderInit(request, state, rejected)
+    return LeaderInit(request, state, rejected, keyless)
 
 
 def leader_resume(

@@ -26,8 +26,9 @@ from aggregator.protocol.task import Task
 class OpenedShares:
     """Input shares that opened, one a row, with what belongs to them.
 
-    `rows` are the places of their reports, and `rejected` has the errors of all others by their
-    places. Ids (`nonces`) have shape `(rows, 16)`.
+    `rows` are the places of their reports. Of the others, by their places, `rejected` has the
+    errors, and `keyless`, at the leader, the configuration ids of keys that we should have and do
+    not. Ids (`nonces`) have shape `(rows, 16)`.
     """
 
     rows: Places
@@ -36,6 +37,7 @@ class OpenedShares:
     public_shares: ByteRows
     input_shares: ByteRows = dataclasses.field(repr=False)
     rejected: dict[int, ReportError]
+    keyless: dict[int, int]
 
 
 def open_shares(
@@ -47,10 +49,17 @@ def open_shares(
 ) -> OpenedShares:
     """Open and check one aggregator's shares of reports, with key pairs by configuration id."""
     rejected = _untimely(task, shares.times, timely)
-    for row, config_id in enumerate(shares.config_ids):
-        if config_id not in keypairs:
-            rejected.setdefault(row, ReportError.HPKE_UNKNOWN_CONFIG_ID)
-    wanted = [row for row in range(len(shares)) if row not in rejected]
+    keyless = {
+        row: config_id
+        for row, config_id in enumerate(shares.config_ids)
+        if config_id not in keypairs and row not in rejected
+    }
+    if role is Role.HELPER:
+        # Nobody has checked the id: a client may have made it up. A leader has taken no report
+        # whose key it did not have, so there it is the key that is missing, and may come back.
+        rejected |= dict.fromkeys(keyless, ReportError.HPKE_UNKNOWN_CONFIG_ID)
+        keyless = {}
+    wanted = [row for row in range(len(shares)) if row not in rejected and row not in keyless]
     sealed = shares.take(wanted)
     places, plaintexts = _decrypted(task, role, keypairs, sealed)
     opened = [wanted[place] for place in places]
@@ -68,6 +77,7 @@ def open_shares(
         public_shares=public.public_shares,
         input_shares=input_shares[kept] if faults else input_shares,
         rejected={row: words.get(error, error) for row, error in rejected.items()},
+        keyless=keyless,
     )
 
 

@@ -1,9 +1,24 @@
 """No accepted report is rejected for good because of a fault of our own: it is counted later."""
 
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import delete, insert, select
+
+from aggregator.entropy import SystemEntropy
 from aggregator.protocol.reports import HELPER_MAX_AGE_SECONDS
+from aggregator.service.runtime.key_rotation import new_key
+from aggregator.service.runtime.status import read_aggregator_health
+from aggregator.service.storage.engine.tables import aggregation_jobs, hpke_keys
+from aggregator.service.storage.engine.transaction import Transaction
+from aggregator.service.storage.operator.interventions import abandon_aggregation_job
 from aggregator.service.storage.reports.counters import Stage, report_counts
+from aggregator.service.storage.tasks.hpke_keys import retire_hpke_key
+from aggregator.service.storage.tasks.version import settings_changed
 from tests.support.clock import ManualClock
 from tests.support.pair import NOW, Pair, Service, pair_of
+
+ROUNDS, A_MINUTE = 5, 61
 
 pair = pair_of()
 
@@ -29,3 +44,78 @@ async def test_a_leader_whose_clock_is_years_ahead_for_one_job_counts_its_report
     set_clock(pair.leader, pair.clock)
     assert (await pair.collect()).report_count == 3
     assert counts(pair) == {"aggregated": 3}
+
+
+def replace_key(service: Service, old: int) -> int:
+    """Have a service make a key and retire its old one; return the id of the new one."""
+
+    def replace(tx: Transaction) -> int:
+        made = new_key(tx, SystemEntropy())
+        retire_hpke_key(tx, old)
+        return made
+
+    return service.database.run_sync("replace", replace)
+
+
+def take_key(service: Service, config_id: int) -> Mapping[str, Any]:
+    """Take a key out of a service's store, as if it had been put back; return the key's row."""
+
+    def take(tx: Transaction) -> Mapping[str, Any]:
+        of_key = hpke_keys.c.config_id == config_id
+        row = tx.connection.execute(select(hpke_keys).where(of_key)).mappings().one()
+        tx.connection.execute(delete(hpke_keys).where(of_key))
+        settings_changed(tx)
+        return {**row}
+
+    return service.database.run_sync("take", take)
+
+
+def put_key(service: Service, row: Mapping[str, Any]) -> None:
+    def put(tx: Transaction) -> None:
+        tx.connection.execute(insert(hpke_keys).values(row))
+        settings_changed(tx)
+
+    service.database.run_sync("put", put)
+
+
+async def leader_without_a_key(pair: Pair) -> Mapping[str, Any]:
+    """Let the leader lose the key of three of six reports, and work; return the key's row."""
+    of_old_key = await pair.reports([0, 1, 2])
+    old = (await pair.configs())[0].id
+    replace_key(pair.leader, old)
+    await pair.upload([*of_old_key, *await pair.reports([3, 3, 3])])
+    row = take_key(pair.leader, old)
+    for _ in range(ROUNDS):
+        pair.clock.advance(A_MINUTE)
+        await pair.work()
+    assert counts(pair) == {"aggregated": 3}  # which did not wait for the others
+    return row
+
+
+async def test_reports_whose_key_the_leader_lacks_wait_and_are_counted_when_it_is_back(
+    pair: Pair,
+) -> None:
+    row = await leader_without_a_key(pair)
+    faults = pair.leader.database.read_sync(
+        "health", lambda tx: read_aggregator_health(tx, pair.leader.role, A_MINUTE)
+    ).faults
+    assert f"configuration ids: {row['config_id']})" in "".join(faults)
+    put_key(pair.leader, row)
+    assert (await pair.collect()).report_count == 6
+    assert counts(pair) == {"aggregated": 6}
+
+
+async def test_reports_whose_key_never_comes_back_are_given_up_by_an_operator_alone(
+    pair: Pair,
+) -> None:
+    await leader_without_a_key(pair)
+
+    def drop(tx: Transaction) -> None:
+        job = aggregation_jobs.c
+        waiting = select(job.job_id).where(job.state == "created")
+        job_id = tx.connection.execute(waiting).scalar_one()
+        abandon_aggregation_job(tx, job_id, returned=False)
+
+    pair.leader.database.run_sync("drop", drop)
+    assert (await pair.collect()).report_count == 3
+    assert counts(pair) == {"aggregated": 3, "dropped_by_operator": 3}

@@ -25,6 +25,7 @@ from aggregator.dap.report_errors import ReportError
 from aggregator.errors import PeerError
 from aggregator.protocol.aggregation import (
     IncompatibleResponse,
+    KeysMissing,
     LeaderState,
     ReportsLost,
     largest_response,
@@ -164,19 +165,24 @@ class JobDriver(LeaseDriver[AggregationJob]):
             *(Rejected(each, ReportError.INVALID_MESSAGE) for each in damaged),
         ]
         rejects = Rejects.of(rejected)
+        # They wait like reports that are too early, so that the others do not wait for a key.
+        later = [*rejects.too_early, *(each.value for each in init.keyless)]
+        if init.keyless:
+            missing = KeysMissing(init.keyless)
+            if init.request is None:
+                raise missing  # so that the job says why it waits
+            log.error("reports wait for a key", reason=str(missing))
         if init.request is None:
             await self._runtime.database.run(
                 "finish aggregation job",
-                lambda tx: finish_aggregation_job(
-                    tx, leased.lease, [], rejects.reasons, rejects.too_early
-                ),
+                lambda tx: finish_aggregation_job(tx, leased.lease, [], rejects.reasons, later),
             )
             log_outcome(leased.job, 0, rejected)
             return None
         body = init.request
         await self._runtime.database.run(
             "store aggregation request",
-            lambda tx: store_request(tx, leased.lease, body, rejects.reasons, rejects.too_early),
+            lambda tx: store_request(tx, leased.lease, body, rejects.reasons, later),
         )
         return _Request(body, init.state)
 

@@ -210,10 +210,9 @@ def test_the_leader_rejects_what_it_cannot_open_and_sends_the_rest(
     monkeypatch.setattr(opening, "AT_ONCE", at_once)
     reports = reports_of(task, [0, 1, 2, 3])
     foreign = generate_keypair(1, SeededEntropy(b"another leader"))
-    unknown = generate_keypair(77, SeededEntropy(b"an unknown key"))
     bad = prepared(task, [0, 1, 2, 3])
     reports[0] = sealed(task, bad[0], leader=foreign)
-    reports[2] = sealed(task, bad[2], leader=unknown)
+    reports[2] = sealed(task, bad[2], leader=foreign)
     init = lead(task, reports)
     assert init.rejected == [
         Rejected(reports[0].report_metadata.report_id, ReportError.HPKE_DECRYPT_ERROR),
@@ -228,6 +227,46 @@ def test_the_leader_rejects_what_it_cannot_open_and_sends_the_rest(
     verified, _ = leader_finish(task, init.state, helper.response({}))
     shares = [each.bucket_shares()[0].agg_share for each in (verified, helper.verified)]
     assert sums(task, *shares) == [0, 1, 0, 1]
+
+
+def test_the_leader_leaves_out_what_it_lacks_a_key_for_and_does_not_reject_it(task: Task) -> None:
+    """It had the key when the report was uploaded, so the key may come back."""
+    lost = generate_keypair(77, SeededEntropy(b"a key that is away"))
+    ready = prepared(task, [0, 1, 2])
+    reports = [sealed(task, each) for each in ready]
+    reports[1] = sealed(task, ready[1], leader=lost)
+    init = lead(task, reports)
+    assert init.rejected == []
+    assert init.keyless == {reports[1].report_metadata.report_id: 77}
+    assert init.request is not None
+    request = decode(AggregationJobInitReq, init.request)
+    sent = [v.report_share.report_metadata.report_id for v in request.verify_inits]
+    assert sent == [ids_of(reports)[0], ids_of(reports)[2]]
+    alone = lead(task, [reports[1]])
+    assert (alone.request, alone.rejected, alone.keyless) == (None, [], init.keyless)
+    keys = {**LEADER_KEYS, 77: lost}
+    again = leader_init(task, KEY, keys, columns(task, reports), NOW)
+    assert (again.rejected, again.keyless) == ([], {})
+    assert len(decode(AggregationJobInitReq, again.request or b"").verify_inits) == len(reports)
+
+
+def test_the_task_decides_first_whether_a_report_without_a_key_counts(task: Task) -> None:
+    lost = generate_keypair(77, SeededEntropy(b"a key that is away"))
+    (ready,) = prepared(task, [0], UNITS - 6)
+    init = lead(task, [sealed(task, ready, leader=lost)])
+    assert [failed.error for failed in init.rejected] == [ReportError.TASK_NOT_STARTED]
+    assert init.keyless == {}
+
+
+def test_the_helper_rejects_what_it_has_no_key_for_since_nobody_has_checked_its_id(
+    task: Task,
+) -> None:
+    request, _ = begun(task, reports_of(task, [0, 1]))
+    helper = help_(task, request, keys={})
+    unknown = task.profile.at_aggregation.get(
+        ReportError.HPKE_UNKNOWN_CONFIG_ID, ReportError.HPKE_UNKNOWN_CONFIG_ID
+    )
+    assert helper.errors == dict.fromkeys(range(2), unknown)
 
 
 @pytest.mark.parametrize(
