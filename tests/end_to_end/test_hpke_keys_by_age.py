@@ -7,6 +7,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from aggregator.codec import decode
+from aggregator.dap.hpke import HpkeConfigList
 from aggregator.dap.report_errors import ReportError
 from tests.support import shifted
 from tests.support.patience import PATIENCE_SECONDS
@@ -30,6 +32,12 @@ def wait_for_event(services: Processes, name: str, event: str, **fields: int) ->
     ):
         assert time.monotonic() < deadline, (name, event)
         time.sleep(0.2)
+
+
+def key_of(services: Processes, name: str, http: httpx.Client) -> int:
+    """Return the id of the key that a party advertises."""
+    answer = http.get(f"{services.urls[name]}hpke_config")
+    return decode(HpkeConfigList, answer.content).preferred().id
 
 
 def collect(services: Processes, task_id: str, start: int, end: int) -> tuple[int, list[int]]:
@@ -58,13 +66,14 @@ def test_keys_are_replaced_and_destroyed_by_age_and_no_accepted_report_is_lost(
         services.start(*AGGREGATORS)
         old = Uploader(services, task_file, http)
         assert errors_of(old.send(3, ahead=-40 * DAY)) == []
+        first = {name: key_of(services, name, http) for name in AGGREGATORS}
         for name in AGGREGATORS:
             assert services.stop(name) == 0
 
         services.programs.clear()
         services.start(*COMMANDS)
         for name in AGGREGATORS:
-            wait_for_event(services, name, "hpke key made", config_id=1)
+            wait_for_event(services, name, "hpke key made")
         new = Uploader(services, task_file, http)
         assert errors_of(old.send(3)) == errors_of(new.send(3)) == []
         assert collect(services, task_id, now - 40 * DAY, int(time.time())) == (9, [9])
@@ -75,7 +84,7 @@ def test_keys_are_replaced_and_destroyed_by_age_and_no_accepted_report_is_lost(
             services.programs[name] = shifted.command(17 * DAY)
         services.start(*AGGREGATORS)
         for name in AGGREGATORS:
-            wait_for_event(services, name, "hpke key destroyed", config_id=0)
+            wait_for_event(services, name, "hpke key destroyed", config_id=first[name])
         late = errors_of(old.send(3, ahead=17 * DAY))
         assert late == [ReportError.OUTDATED_CONFIG] * 3
         assert errors_of(new.send(3, ahead=17 * DAY)) == []

@@ -150,7 +150,8 @@ async def test_a_body_of_another_media_type_is_refused(pair: Pair) -> None:
 
 
 def _outdated(report: Report) -> Report:
-    share = dataclasses.replace(report.leader_encrypted_input_share, config_id=99)
+    sealed = report.leader_encrypted_input_share
+    share = dataclasses.replace(sealed, config_id=sealed.config_id ^ 1)  # there is one key
     return dataclasses.replace(report, leader_encrypted_input_share=share)
 
 
@@ -352,7 +353,8 @@ async def test_the_helper_names_the_error_of_each_report_in_the_requests_order(
         inits[index] = dataclasses.replace(inits[index], report_share=share)
 
     ciphertext = inits[0].report_share.encrypted_input_share
-    spoil(0, encrypted_input_share=HpkeCiphertext(99, ciphertext.enc, ciphertext.payload))
+    unknown = ciphertext.config_id ^ 1  # there is one key
+    spoil(0, encrypted_input_share=HpkeCiphertext(unknown, ciphertext.enc, ciphertext.payload))
     spoil(1, public_share=b"short")
     late = dataclasses.replace(inits[2].report_share.report_metadata, time=Time(UNITS + 10))
     spoil(2, report_metadata=late)

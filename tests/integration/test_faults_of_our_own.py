@@ -1,10 +1,16 @@
 """No accepted report is rejected for good because of a fault of our own: it is counted later."""
 
+import shutil
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import delete, insert, select
 
+from aggregator.dap.hpke import HpkeConfig
+from aggregator.dap.messages import Report
+from aggregator.dap.profile import DAP_18
+from aggregator.dap.report_errors import ReportError
 from aggregator.entropy import SystemEntropy
 from aggregator.protocol.reports import HELPER_MAX_AGE_SECONDS
 from aggregator.service.runtime.key_rotation import new_key
@@ -16,7 +22,9 @@ from aggregator.service.storage.reports.counters import Stage, report_counts
 from aggregator.service.storage.tasks.hpke_keys import retire_hpke_key
 from aggregator.service.storage.tasks.version import settings_changed
 from tests.support.clock import ManualClock
+from tests.support.entropy import SeededEntropy
 from tests.support.pair import NOW, Pair, Service, pair_of
+from tests.support.reports import make_reports
 
 ROUNDS, A_MINUTE = 5, 61
 
@@ -119,3 +127,33 @@ async def test_reports_whose_key_never_comes_back_are_given_up_by_an_operator_al
     pair.leader.database.run_sync("drop", drop)
     assert (await pair.collect()).report_count == 3
     assert counts(pair) == {"aggregated": 3, "dropped_by_operator": 3}
+
+
+def copy_store(service: Service, source: Path, target: Path) -> None:
+    """Copy a file while a service does not run; one that is closed leaves nothing in its log."""
+    service.database.close()
+    shutil.copy(source, target)
+    service.start()
+
+
+async def test_a_report_to_a_key_that_a_restored_leader_forgot_is_sealed_again_and_counted(
+    pair: Pair, tmp_path: Path
+) -> None:
+    """The leader makes a new key after it was put back, and clients keep the old one for a day."""
+    old, store, backup = (await pair.configs())[0].id, tmp_path / "leader.sqlite", tmp_path / "old"
+    copy_store(pair.leader, store, backup)
+    replace_key(pair.leader, old)
+    cached = await pair.configs()
+    copy_store(pair.leader, backup, store)
+    replace_key(pair.leader, old)
+
+    def sealed_to(configs: tuple[HpkeConfig, HpkeConfig]) -> list[Report]:
+        time, entropy = pair.task.time(NOW), SeededEntropy(b"the same reports")
+        return make_reports(pair.task, *configs, [0, 1, 2], time, entropy)
+
+    refused = (await pair.upload(sealed_to(cached))).status
+    errors = [DAP_18.report_error(each.error) for each in refused]
+    assert errors == [ReportError.OUTDATED_CONFIG] * 3
+    assert (await pair.upload(sealed_to(await pair.configs()))).status == ()
+    assert (await pair.collect()).report_count == 3
+    assert counts(pair) == {"aggregated": 3}

@@ -80,18 +80,19 @@ async def test_a_forgotten_task_is_unknown(pair: Pair) -> None:
 async def test_a_key_that_is_gone_is_refused_and_a_new_one_taken(pair: Pair) -> None:
     assert errors(await upload(pair, [0])) == []
     old = await pair.reports([1])
+    gone, made = (await pair.configs())[0].id, list[int]()
 
     def replace(tx: Transaction) -> None:
-        new_key(tx, pair.leader.runtime.entropy)
-        retire_hpke_key(tx, 0)
-        destroy_hpke_key(tx, 0)
+        made.append(new_key(tx, pair.leader.runtime.entropy))
+        retire_hpke_key(tx, gone)
+        destroy_hpke_key(tx, gone)
 
     await pair.leader.database.run("replace", replace)
     body = encode(UploadRequest(tuple(old)))
     answer = await pair.http.post(pair.url_of("reports"), content=body, headers=HEADERS)
     assert errors(answer) == [ReportError.OUTDATED_CONFIG]
     configs = decode(HpkeConfigList, (await pair.http.get(pair.url_of("hpke_config"))).content)
-    assert [config.id for config in configs.configs] == [1]
+    assert [config.id for config in configs.configs] == made
     assert errors(await upload(pair, [2])) == []
     assert counts(pair) == {"stored": 2, "outdated_config": 1}
 
@@ -112,12 +113,13 @@ async def test_a_key_that_goes_while_a_body_comes_is_refused(pair: Pair) -> None
     """A body may take longer than a retired key is kept."""
     assert errors(await upload(pair, [0])) == []
     body = encode(UploadRequest(tuple(await pair.reports([1]))))
+    old = (await pair.configs())[0].id
 
     async def slowly() -> AsyncIterator[bytes]:
         yield body[:100]
         entropy = pair.leader.runtime.entropy
         await pair.leader.database.run("new", lambda tx: new_key(tx, entropy))
-        await pair.leader.database.run("retire", lambda tx: retire_hpke_key(tx, 0))
+        await pair.leader.database.run("retire", lambda tx: retire_hpke_key(tx, old))
         pair.clock.advance(30 * 86_400)
         yield body[100:]
 

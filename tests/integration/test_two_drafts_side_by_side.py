@@ -79,8 +79,10 @@ def changed(report: Report, **metadata: object) -> Report:
 
 
 def outdated(report: Report) -> Report:
-    leader = dataclasses.replace(report.leader_encrypted_input_share, config_id=99)
-    helper = dataclasses.replace(report.helper_encrypted_input_share, config_id=99)
+    leader, helper = (
+        dataclasses.replace(sealed, config_id=sealed.config_id ^ 1)  # each has one key
+        for sealed in (report.leader_encrypted_input_share, report.helper_encrypted_input_share)
+    )
     return dataclasses.replace(
         report, leader_encrypted_input_share=leader, helper_encrypted_input_share=helper
     )

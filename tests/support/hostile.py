@@ -10,16 +10,17 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from functools import cache
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Self
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import httpx
 
-from aggregator.codec import encode
+from aggregator.codec import decode, encode
 from aggregator.dap.auth import bearer_header
-from aggregator.dap.hpke import generate_keypair
+from aggregator.dap.hpke import HpkeConfigList, generate_keypair
 from aggregator.dap.ids import ReportId
 from aggregator.entropy import SystemEntropy
 from aggregator.protocol.task_file import task_from_toml
@@ -97,12 +98,20 @@ def small_report() -> bytes:
 def undecryptable_reports(task_file: Path, count: int) -> bytes:
     """Return reports of now whose sizes are right for a task, and that nobody can open."""
     task = task_from_toml(task_file.read_text())
-    config = generate_keypair(0, SystemEntropy()).config
+    config = generate_keypair(_leader_config_id(task_file), SystemEntropy()).config
     (report,) = make_reports(
         task, config, config, [0], task.time(int(time.time())), SystemEntropy()
     )
     rest = encode(report)[ReportId.size :]
     return b"".join(os.urandom(ReportId.size) + rest for _ in range(count))
+
+
+@cache
+def _leader_config_id(task_file: Path) -> int:
+    """Return the id of a running leader's key, without which it takes no report."""
+    leader = task_from_toml(task_file.read_text()).configuration.leader_aggregator_endpoint
+    answer = httpx.get(urljoin(leader, "hpke_config"), timeout=PATIENCE_SECONDS, trust_env=False)
+    return decode(HpkeConfigList, answer.content).preferred().id
 
 
 def verify_init_of_extensions() -> bytes:

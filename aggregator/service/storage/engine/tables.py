@@ -269,7 +269,7 @@ caller_tokens = _table(
 hpke_keys = _table(
     "hpke_keys",
     _number(
-        "config_id", "HpkeConfigId, 0 to 255; ids wrap around, and none is used twice at a time."
+        "config_id", "HpkeConfigId, 0 to 255; drawn at random, and none is used twice at a time."
     ),
     _bytes("config", "The encoded HpkeConfig."),
     _bytes("private_key", "Ciphertext of the private key."),

@@ -70,17 +70,32 @@ def put_hpke_key(tx: Transaction, key: HpkeKey) -> None:
 
 
 def next_config_id(tx: Transaction) -> int:
-    """Return the id of the next key pair; ids wrap around, so one is reused only after long.
+    """Draw the id of the next key pair among those that are free and were not used lately.
+
+    A store that was put back may have forgotten keys that clients still seal to. Under an id that
+    no key has, their uploads are answered `outdated_config`, and they seal again. Under an id that
+    a new key was given, their reports would be taken, and could never be opened. If ids followed
+    one another, the first key after a restore would surely have the id of the first lost one. So
+    they are drawn: a new key has a given lost id with a probability of one in half the free ids,
+    usually 1/127 (1/256 in an empty store). Ids of one byte allow little less, unless something
+    outside the store remembers them: the journal knows of releases alone.
+
+    A destroyed key's id is not in the store either, and a client may have it from long ago. So the
+    draw is among the nearer half of the free ids that follow the newest one: with a single suite,
+    neither of the next two keys has the id of the one before them.
 
     Raises:
         Conflict: All are taken.
     """
     stored = [each.config_id for each in list_hpke_configs(tx)]
     first = stored[0] + 1 if stored else 0
-    for step in range(CONFIG_IDS):
-        if (config_id := (first + step) % CONFIG_IDS) not in stored:
-            return config_id
-    raise tx.refuse(Conflict(f"all {CONFIG_IDS} HPKE configuration ids are taken"))
+    following = ((first + step) % CONFIG_IDS for step in range(CONFIG_IDS))
+    free = [config_id for config_id in following if config_id not in stored]
+    if not free:
+        raise tx.refuse(Conflict(f"all {CONFIG_IDS} HPKE configuration ids are taken"))
+    near = free[: max(1, len(free) // 2)] if stored else free
+    drawn = int.from_bytes(tx.entropy.bytes(8), "big")  # so many bits that all are as probable
+    return near[drawn % len(near)]
 
 
 def list_hpke_configs(tx: Transaction) -> list[StoredConfig]:

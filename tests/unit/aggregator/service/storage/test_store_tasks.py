@@ -1,7 +1,10 @@
 import dataclasses
+from collections import Counter
 
 import pytest
+from typing_extensions import override
 
+from aggregator.entropy import Entropy
 from aggregator.service.storage.engine.backends import Conflict
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.tables import metadata
@@ -9,6 +12,7 @@ from aggregator.service.storage.engine.transaction import Transaction, UnknownTa
 from aggregator.service.storage.tasks.hpke_keys import (
     HpkeKey,
     StoredConfig,
+    destroy_hpke_key,
     find_advertised_key,
     list_hpke_configs,
     list_hpke_keys,
@@ -96,15 +100,70 @@ def test_hpke_keys_are_listed_newest_first_and_their_private_keys_apart(
 
 
 @pytest.mark.slow
-def test_a_config_id_is_not_used_twice_at_a_time_and_ids_go_round(store: Database) -> None:
+def test_a_config_id_is_not_used_twice_at_a_time(store: Database) -> None:
     store.run_sync("put", lambda tx: put_hpke_key(tx, key(255)))
     with pytest.raises(Conflict, match="id 255 is taken"):
         store.run_sync("put", lambda tx: put_hpke_key(tx, key(255)))
-    assert store.read_sync("next", next_config_id) == 0
     for config_id in range(255):
+        assert store.read_sync("next", next_config_id) in range(config_id, 255)
         store.run_sync("put", lambda tx, i=config_id: put_hpke_key(tx, key(i)))
     with pytest.raises(Conflict, match="all 256"):
         store.run_sync("next", next_config_id)
+
+
+def drawn(store: Database, most: int) -> Counter[int]:
+    """Return the ids that the next key gets for the first `most` numbers that may be drawn."""
+
+    def draw(tx: Transaction) -> Counter[int]:
+        return Counter(
+            next_config_id(dataclasses.replace(tx, entropy=Draw(number))) for number in range(most)
+        )
+
+    return store.read_sync("draw", draw)
+
+
+@dataclasses.dataclass
+class Draw(Entropy):
+    """Entropy that happens to be one number."""
+
+    number: int
+
+    @override
+    def bytes(self, size: int) -> bytes:
+        return self.number.to_bytes(size, "big")
+
+
+def test_a_config_id_is_drawn_so_that_one_that_a_restored_store_forgot_is_seldom_given_again(
+    store: Database, clock: ManualClock
+) -> None:
+    """Each of half the free ids is as probable; the other half has the ids used lately."""
+    assert drawn(store, 256) == Counter(range(256))
+    for config_id in (40, 100):
+        store.run_sync("put", lambda tx, i=config_id: put_hpke_key(tx, key(i)))
+        clock.advance(1)
+    assert drawn(store, 2 * 127) == dict.fromkeys(range(101, 101 + 127), 2)
+    store.run_sync("retire", lambda tx: retire_hpke_key(tx, 40))
+    store.run_sync("destroy", lambda tx: destroy_hpke_key(tx, 40))
+    assert 40 not in drawn(store, 127)
+
+
+def test_the_id_of_a_destroyed_key_comes_back_to_neither_of_the_next_two(
+    store: Database, clock: ManualClock
+) -> None:
+    used = [200]
+    store.run_sync("put", lambda tx: put_hpke_key(tx, key(200)))
+    for number in (0, 126, 126, 126, 5, 121, 63, 126, 1, 126):  # of 127
+        clock.advance(1)
+
+        def replace(tx: Transaction, number: int = number) -> int:
+            made = next_config_id(dataclasses.replace(tx, entropy=Draw(number)))
+            put_hpke_key(tx, key(made))
+            retire_hpke_key(tx, used[-1])
+            destroy_hpke_key(tx, used[-1])
+            return made
+
+        used.append(store.run_sync("replace", replace))
+        assert len({*used[-3:]}) == len(used[-3:])
 
 
 def test_secrets_are_neither_shown_nor_stored_in_the_clear(store: Database) -> None:
