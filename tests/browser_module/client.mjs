@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { webcrypto } from 'node:crypto';
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test from 'node:test';
@@ -371,11 +371,16 @@ test('a process that died between a record and its claim has left a claim', asyn
   await client().put(1, { claim: 'once' });
   const [claim] = readdirSync(join(folder, 'claims'));
   rmSync(join(folder, 'claims', claim));
-  writeFileSync(join(folder, 'records', `half.${process.pid}.new`), '{"key": "ha');
-  writeFileSync(join(folder, 'claims', 'half.1.new'), '{"sta');
+  const drafts = [join(folder, 'records', `half.${process.pid}.new`), join(folder, 'claims', 'half.1.new')];
+  for (const draft of drafts) {
+    writeFileSync(draft, '{"key": "ha');
+    utimesSync(draft, Date.now() / 1000 - 86_460, Date.now() / 1000 - 86_460);
+  }
+  const young = join(folder, 'records', 'of-another-process.new');
+  writeFileSync(young, '{"key": "ha');
   await assert.rejects(client().put(1, { claim: 'once' }), AlreadyAnswered);
-  const drafts = ['records', 'claims'].flatMap((name) => readdirSync(join(folder, name)));
-  assert.deepEqual(drafts.filter((name) => name.endsWith('.new')), []);
+  const left = ['records', 'claims'].flatMap((name) => readdirSync(join(folder, name)));
+  assert.deepEqual(left.filter((name) => name.endsWith('.new')), ['of-another-process.new']);
   assert.equal((await client().flush()).counted, 1);
 });
 

@@ -1,7 +1,7 @@
 /** An outbox in a folder, for programs in Node: each record and each claim is a file. */
 
 import { createHash, randomBytes } from 'node:crypto';
-import { link, mkdir, open, readFile, readdir, rename, rm } from 'node:fs/promises';
+import { link, mkdir, open, readFile, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { AlreadyAnswered, OutboxFull, claimsOfAll } from './outbox.js';
@@ -23,6 +23,8 @@ const fromText = (text) =>
 /** Names this process, even where every process has the same number. */
 const OWN = `${randomBytes(6).toString('hex')}.new`;
 
+const DAY = 86_400_000;
+
 const isMissing = (error) => error.code === 'ENOENT';
 
 export class FolderOutbox {
@@ -34,21 +36,31 @@ export class FolderOutbox {
   }
 
   /**
-   * Make the folders; delete what a process was writing when it died, which may be an answer; and
-   * add the claims that a process left out when it died after writing a record.
+   * Make the folders; delete what a process was writing a day ago, which may be an answer, when it
+   * died; and add the claims that a process left out when it died after writing a record.
    */
   async open() {
     for (const name of ['records', 'claims']) {
       const folder = join(this.folder, name);
       await mkdir(folder, { recursive: true, mode: 0o700 });
       for (const each of await readdir(folder)) {
-        if (each.endsWith('.new') && !each.endsWith(OWN)) await rm(join(folder, each), { force: true });
+        if (each.endsWith('.new')) await this.removeOld(join(folder, each));
       }
     }
     for (const record of await this.records()) {
       if (record.claim !== null && !(await this.read(this.claimPath(record.claim)))) {
         await this.write(this.claimPath(record.claim), { state: 'waiting' });
       }
+    }
+  }
+
+  /** A young draft may be of a process that lives. */
+  async removeOld(draft) {
+    try {
+      const { mtimeMs } = await stat(draft);
+      if (Date.now() - mtimeMs > DAY) await rm(draft, { force: true });
+    } catch (error) {
+      if (!isMissing(error)) throw error;
     }
   }
 
