@@ -32,7 +32,8 @@ CREATE TABLE IF NOT EXISTS records (
     key BLOB PRIMARY KEY, task BLOB NOT NULL, claim TEXT, created INTEGER NOT NULL,
     time INTEGER NOT NULL, public_share BLOB NOT NULL, leader_share BLOB NOT NULL,
     helper_share BLOB NOT NULL, sealed_to BLOB, body BLOB NOT NULL,
-    attempts INTEGER NOT NULL DEFAULT 0, due INTEGER NOT NULL DEFAULT 0
+    attempts INTEGER NOT NULL DEFAULT 0, due INTEGER NOT NULL DEFAULT 0,
+    declined TEXT NOT NULL DEFAULT ''
 ) STRICT;
 CREATE INDEX IF NOT EXISTS records_by_turn ON records (task, due, created);
 CREATE TABLE IF NOT EXISTS claims (
@@ -51,7 +52,7 @@ CREATE TABLE IF NOT EXISTS tosses (
 ) STRICT, WITHOUT ROWID;
 """
 
-_VERSION = 1
+_VERSION = 2
 """What `_TABLES` are; kept as `user_version`, which was 0 before there were others."""
 
 _TOSS = "SELECT number FROM tosses WHERE question = ? AND person = ?"
@@ -94,6 +95,8 @@ class Record:
     `claim` is what may have only one report, such as a person. `created` and `due` are in seconds
     since the epoch, `time` in the task's units. Once `sealed_to` names encoded configurations,
     `body` is what is sent, with zeros behind it that keep room; before, it is only zeros.
+    `declined` are the days on which the leader would not take it, or not yet: numbers since the
+    epoch, separated by spaces.
     """
 
     key: bytes
@@ -108,6 +111,7 @@ class Record:
     body: bytes = dataclasses.field(repr=False)
     attempts: int = 0
     due: int = 0
+    declined: str = ""
 
 
 _COLUMNS = ", ".join(each.name for each in dataclasses.fields(Record))
@@ -154,7 +158,15 @@ class Outbox:
             execute(f"PRAGMA max_page_count = {max(16, max_bytes // _PAGE)}")
             self._connection.executescript(_TABLES)
             if version != _VERSION:  # it needs room, and waits for who writes
-                execute(f"PRAGMA user_version = {_VERSION}")
+                self._bring_up_to_date()
+
+    def _bring_up_to_date(self) -> None:
+        execute = self._connection.execute
+        execute("BEGIN IMMEDIATE")
+        if "declined" not in {name for _, name, *_ in execute("PRAGMA table_info(records)")}:
+            execute("ALTER TABLE records ADD COLUMN declined TEXT NOT NULL DEFAULT ''")
+        execute(f"PRAGMA user_version = {_VERSION}")
+        execute("COMMIT")
 
     def _version(self) -> int:
         """Return the version of the file, which must be new, or an outbox that we know."""
@@ -261,26 +273,15 @@ class Outbox:
                     )
         self._empty_log()
 
-    def postpone(self, records: Sequence[Record], due: Sequence[int]) -> None:
-        """Count a failed attempt for each record, and set when its next one is due."""
+    def postpone(self, records: Sequence[Record]) -> None:
+        """Count a failed attempt for each record; store when it is due and was declined."""
         with self._transaction() as execute:
-            for record, when in zip(records, due, strict=True):
+            for each in records:
                 execute(
-                    "UPDATE records SET attempts = attempts + 1, due = ? WHERE key = ?",
-                    (when, record.key),
+                    "UPDATE records SET attempts = attempts + 1, due = ?, declined = ? "
+                    "WHERE key = ?",
+                    (each.due, each.declined, each.key),
                 )
-
-    def expire(self, task: bytes, before: int, outcome: Outcome) -> list[Record]:
-        """Settle the records that were made before a time; return them."""
-        with self._transaction() as execute:
-            rows = execute(
-                f"SELECT {_COLUMNS} FROM records WHERE task = ? AND created < ?",  # noqa: S608  names of our own fields
-                (task, before),
-            ).fetchall()
-        old = [Record(*row) for row in rows]
-        if old:
-            self.settle([(record, outcome) for record in old])
-        return old
 
     def waiting(self, task: bytes) -> int:
         """Return how many records of a task wait."""

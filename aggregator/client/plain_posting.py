@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 import ssl
 import time
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ SECONDS = 30.0
 _TOO_MANY = 429
 _SERVERS_FAULT = 500
 _MOST_PROBLEM_BYTES = 2**16
+_NAMED = re.compile(re.escape(ERROR_NAMESPACE) + r"(\w{1,64})", re.ASCII)
 
 
 class PlainPosting:
@@ -146,5 +148,5 @@ def _refusal(content_type: str, content: bytes) -> Refused | None:
         kind = json.loads(content)["type"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
-    is_a_drafts = str(kind).startswith(ERROR_NAMESPACE)
-    return Refused(kind.removeprefix(ERROR_NAMESPACE)) if is_a_drafts else None
+    named = _NAMED.fullmatch(str(kind))
+    return Refused(named[1]) if named else None

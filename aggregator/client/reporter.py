@@ -57,7 +57,8 @@ class Reporter:
         posting: Sends requests.
         on_settled: Called for each report, after its outcome is stored.
         floor: The least protection of a task that this client takes part in.
-        max_age_seconds: How long a report may wait; then it is given up.
+        max_age_seconds: How long a report may wait. If the leader declines it after that, and on
+            several days, it is given up.
         reports_per_request: The most reports of one request.
         claim_at: Makes the stored claim from a claim and a time; the claim itself by default.
         windows_at: Makes the windows that a claim takes too, of all tasks that share the outbox.

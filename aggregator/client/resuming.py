@@ -22,7 +22,6 @@ from pathlib import Path
 from aggregator.client.outbox import AlreadyAnswered, Outbox, Outcome, State
 from aggregator.client.posting import Posting
 from aggregator.client.reporter import Reporter
-from aggregator.client.sending import Reason
 from aggregator.clock import Clock, SystemClock
 from aggregator.errors import ParameterError
 from aggregator.protocol.floor import Floor
@@ -50,7 +49,7 @@ def upload_from(
     clock: Clock | None = None,
     sleep: Callable[[float], None] = time.sleep,
     settled: Callable[[int], None] = lambda _: None,
-) -> tuple[Counter[Outcome], Reason | None]:
+) -> tuple[Counter[Outcome], str | None]:
     """Make the reports that `file` lacks, and send those that wait there.
 
     Args:
@@ -122,7 +121,7 @@ class Sent:
 
     before: Counter[Outcome]
     outcomes: Counter[Outcome]
-    reason: Reason | None
+    reason: str | None
 
 
 def upload_once(
@@ -205,9 +204,7 @@ def _sender(
     )
 
 
-def _sent(
-    sender: Reporter, sleep: Callable[[float], None], show: Callable[[], None]
-) -> Reason | None:
+def _sent(sender: Reporter, sleep: Callable[[float], None], show: Callable[[], None]) -> str | None:
     """Send what waits; return why some still does, after as many tries as a call makes."""
     reason = None
     with closing(sender):

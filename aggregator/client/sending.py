@@ -7,19 +7,27 @@ restart, nor a leader that lies about its keys counts anybody twice.
 
 import dataclasses
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from functools import lru_cache
 
 from aggregator.client.outbox import Outbox, OutboxFull, Outcome, Record, State
 from aggregator.client.posting import Later, Posting, Refused, TooLarge
+from aggregator.client.verdicts import (
+    UNKNOWN_TASK,
+    Verdict,
+    declined,
+    given_up,
+    outcome_of,
+    verdict_of,
+)
 from aggregator.clock import Clock
 from aggregator.codec import DecodeError, Reader, decode, encode
 from aggregator.dap.hpke import HpkeConfig, HpkeConfigList, seal
 from aggregator.dap.hpke_suites import ENC_SIZES
 from aggregator.dap.ids import ReportId
 from aggregator.dap.messages import ReportMetadata, UploadErrors, UploadRequest
-from aggregator.dap.report_errors import ReportError
 from aggregator.dap.resources import path
 from aggregator.dap.times import DAY, Time
 from aggregator.entropy import Entropy
@@ -38,30 +46,18 @@ _MOST_CONFIG = 9 + max(ENC_SIZES)  # bytes of an encoded configuration
 _ROW_HEADER = 4  # by how much what a row says of its fields' sizes may grow
 _MOST_CONFIG_BYTES = 2**16 + 1
 _LONGEST_WAIT = 3600
-
-_LATE = (
-    ReportError.BATCH_COLLECTED.draft_name,
-    ReportError.REPORT_DROPPED.draft_name,
-    ReportError.TASK_EXPIRED.draft_name,
-)
-_OUTDATED = (ReportError.OUTDATED_CONFIG.draft_name, ReportError.HPKE_UNKNOWN_CONFIG_ID.draft_name)
-"""What leaders answer, by the draft or by habit, to a report sealed to a key they do not have."""
-
-_UNKNOWN_TASK = "unrecognizedTask"
-"""Settles nothing: a leader being set up will know the task later, and the answer is only here."""
-
-_EARLY = (ReportError.REPORT_TOO_EARLY.draft_name, ReportError.TASK_NOT_STARTED.draft_name)
+_EARLY_WAIT = 60
 
 
 class Reason(StrEnum):
-    """Why reports still wait after a pass."""
+    """Why reports still wait after a pass, unless the leader says something else of them."""
 
     UNREACHABLE = "unreachable"
     BUSY = "busy"
     NOT_AN_AGGREGATOR = "not_an_aggregator"
     REPORT_TOO_EARLY = "report_too_early"
     TASK_NOT_STARTED = "task_not_started"
-    UNRECOGNIZED_TASK = _UNKNOWN_TASK
+    UNRECOGNIZED_TASK = UNKNOWN_TASK
     TOO_LARGE = "too_large"
     OUTDATED_CONFIG = "outdated_config"
     OUTBOX_FULL = "outbox_full"
@@ -71,14 +67,15 @@ class Reason(StrEnum):
 class Pass:
     """What one or several passes over the outbox have done.
 
-    `late` are reports whose time is over. `reason` is why some that were sent still wait.
+    `late` are reports whose time is over. `reason` is why some that were sent still wait: a
+    `Reason`, or what else the leader says of them, by its name in the draft.
     """
 
     counted: int = 0
     late: int = 0
     refused: int = 0
     waiting: int = 0
-    reason: Reason | None = None
+    reason: str | None = None
 
     @property
     def settled(self) -> int:
@@ -88,6 +85,10 @@ class Pass:
 
 Settled = Callable[[bytes, str | None, Outcome], None]
 """Hears of a report's id, its claim and its outcome."""
+
+
+_Posted = Generator[tuple[Sequence[Record], dict[bytes, str]], None, bool]
+"""Reports of each request and why some were refused; and whether the leader took any request."""
 
 
 class Sending:
@@ -132,19 +133,15 @@ class Sending:
         with self._passing:
             done = Pass()
             started = self._clock.now()
-            old = self._outbox.expire(
-                self._id, started - self._max_age, Outcome(State.LATE, "too_old")
-            )
             self.callback_fault = None
-            self._tell([(record, Outcome(State.LATE, "too_old")) for record in old], done)
             seen: set[bytes] = set()
             answered: set[bytes] = set()
-            while records := self._turn(None if now else started, seen, done.settled - len(old)):
+            while records := self._turn(None if now else started, seen, done.settled):
                 seen |= {record.key for record in records}
                 try:
                     self._send(records, done, answered)
                 except Later as later:
-                    done.reason = Reason(later.reason)
+                    done.reason = _named(later.reason)
                     left = [record for record in records if record.key not in answered]
                     # The rest would fare no better.
                     self.quiet_until = self._postpone(left, later.wait)
@@ -179,8 +176,7 @@ class Sending:
         stuck += self._conclude_all(again, done, answered)
         if stuck:
             answered |= {record.key for record in stuck}
-            done.reason = Reason.OUTDATED_CONFIG
-            self._postpone(stuck, _LONGEST_WAIT)
+            self._conclude(stuck, {each.key: Reason.OUTDATED_CONFIG for each in stuck}, done)
 
     def _conclude_all(
         self, records: Sequence[Record], done: Pass, answered: set[bytes]
@@ -188,28 +184,31 @@ class Sending:
         """Send, conclude each answer before the next request; return those with old keys."""
         outdated = []
         for sent, errors in self._post(records):
-            gone = [record for record in sent if errors.get(record.key) in _OUTDATED]
-            concluded = [record for record in sent if record not in gone]
+            said = {record.key: verdict_of(errors.get(record.key, "")) for record in sent}
+            gone = [record for record in sent if said[record.key] is Verdict.OUTDATED]
+            concluded = [record for record in sent if said[record.key] is not Verdict.OUTDATED]
             self._conclude(concluded, errors, done)
             answered |= {record.key for record in concluded}
             outdated += gone
         return outdated
 
     def _conclude(self, records: Sequence[Record], errors: dict[bytes, str], done: Pass) -> None:
-        outcomes, early = [], []
+        """Settle what the leader decided or declined on several days; let the rest wait."""
+        now, ahead = self._clock.now(), self._posting.clock_ahead
+        outcomes, waits = [], dict[int, list[Record]]()
         for record in records:
-            error = errors.get(record.key)
-            if error is None or error == ReportError.REPORT_REPLAYED.draft_name:
-                outcomes.append((record, Outcome(State.COUNTED)))
-            elif error in _LATE:
-                outcomes.append((record, Outcome(State.LATE, error)))
-            elif error in _EARLY:
-                done.reason = Reason(error)
-                early.append(record)
+            error = errors.get(record.key, "")
+            again = declined(record, now)
+            outcome = outcome_of(error) or given_up(again, error, now, self._max_age, ahead)
+            if outcome is not None:
+                outcomes.append((record, outcome))
             else:
-                outcomes.append((record, Outcome(State.REFUSED, error)))
+                done.reason = _named(error)
+                is_early = verdict_of(error) is Verdict.EARLY
+                waits.setdefault(_EARLY_WAIT if is_early else _LONGEST_WAIT, []).append(again)
         self._outbox.settle(outcomes)
-        self._postpone(early, 60)
+        for wait, left in waits.items():
+            self._postpone(left, wait)
         self._tell(outcomes, done)
 
     def _tell(self, outcomes: Sequence[tuple[Record, Outcome]], done: Pass) -> None:
@@ -224,24 +223,24 @@ class Sending:
 
     def _postpone(self, records: Sequence[Record], wait: int) -> int:
         """Retry in 2, 4, 8 ... seconds, an hour at most, or when the leader says; return when."""
-        now = self._clock.now()
+        now, least = self._clock.now(), min(wait, DAY)
         due = [
-            now + max(min(2 ** min(r.attempts + 1, 12), _LONGEST_WAIT), min(wait, DAY))
-            for r in records
+            now + max(min(2 ** min(each.attempts + 1, 12), _LONGEST_WAIT), least)
+            for each in records
         ]
-        self._outbox.postpone(records, due)
-        return min(due, default=now)
+        self._outbox.postpone(
+            [replace(each, due=when) for each, when in zip(records, due, strict=True)]
+        )
+        return min(due, default=now + least)
 
-    def _post(
-        self, records: Sequence[Record]
-    ) -> Iterator[tuple[Sequence[Record], dict[bytes, str]]]:
+    def _post(self, records: Sequence[Record]) -> _Posted:
         """Send reports; yield for each request the reasons of those refused.
 
         If a request is refused as a whole, the fault may be in one report, so each is sent alone; a
-        request that is too large is sent in halves.
+        request that is too large is sent in halves. Returns whether the leader took any request.
         """
         if not records:
-            return
+            return True
         base = self.task.configuration.leader_aggregator_endpoint
         try:
             answer = self._posting.post(
@@ -260,18 +259,26 @@ class Sending:
             size = -(-len(records) // 2)
             self.group = min(self.group, len(records) // 2)
         except Refused as refused:
-            if refused.reason == _UNKNOWN_TASK:
-                raise Later(_UNKNOWN_TASK, 60) from refused
-            if len(records) == 1:
-                yield records, {records[0].key: refused.reason}
-                return
-            size = 1
+            if refused.reason == UNKNOWN_TASK or len(records) == 1:
+                yield records, {record.key: refused.reason for record in records}
+                if refused.reason == UNKNOWN_TASK:
+                    raise Later(UNKNOWN_TASK, _EARLY_WAIT) from refused
+                return False
+            if not (yield from self._post_each([[record] for record in records])):
+                # The fault is in none of them, and the rest would fare no better.
+                raise Later(refused.reason, _LONGEST_WAIT) from refused
+            return True
         else:
             named = self.task.profile.report_error
             yield records, {each.id.value: named(each.error).draft_name for each in statuses}
-            return
-        for start in range(0, len(records), size):
-            yield from self._post(records[start : start + size])
+            return True
+        return (yield from self._post_each([records[:size], records[size:]]))
+
+    def _post_each(self, parts: Sequence[Sequence[Record]]) -> _Posted:
+        is_any_taken = False
+        for part in parts:
+            is_any_taken |= yield from self._post(part)
+        return is_any_taken
 
     def _keys(self) -> bytes:
         keys = self._outbox.keys(self._keys_of, self._clock.now() - KEYS_SECONDS)
@@ -320,6 +327,11 @@ class Sending:
         """Return the report of a sealed record, without the padding."""
         encs = (len(config.public_key) for config in _configs(record.sealed_to or b""))
         return record.body[: report_sizes(self.task).report_of(*encs)]
+
+
+def _named(reason: str) -> str:
+    """Return a reason as a `Reason`, if it is one."""
+    return next((each for each in Reason if each == reason), reason)
 
 
 def room_of(task: Task) -> int:

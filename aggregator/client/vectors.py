@@ -14,6 +14,7 @@ import numpy as np
 from typing_extensions import override
 
 from aggregator import VDAF_DRAFT
+from aggregator.client.verdicts import verdict_of
 from aggregator.codec import encode
 from aggregator.dap.hpke import (
     HpkeConfigList,
@@ -118,6 +119,10 @@ def client_vectors(
         },
         "reports": [steps for steps, _ in written],
         "upload_request": encode(UploadRequest(tuple(report for _, report in written))).hex(),
+        "report_errors": [
+            {"code": code, "name": error.draft_name, "verdict": verdict_of(error.draft_name).value}
+            for error, code in task.profile.codes.items()
+        ],
     }
 
 

@@ -12,8 +12,10 @@ import { AlreadyAnswered, Client, DecodeError, MemoryOutbox, OutboxFull, Task } 
   '../../aggregator/client/browser/index.js';
 import { FolderOutbox } from '../../aggregator/client/browser/node.js';
 
-const [{ task: document }] = JSON.parse(readFileSync(process.env.CLIENT_VECTORS, 'utf8'));
+const [{ task: document, report_errors: reportErrors }] = JSON.parse(readFileSync(process.env.CLIENT_VECTORS, 'utf8'));
 const task = new Task(document);
+const DAY = 86_400_000;
+const SEVERAL_DAYS = Number(process.env.SEVERAL_DAYS);
 const hex = (bytes) => Buffer.from(bytes).toString('hex');
 
 /** A leader and a helper that note what they get; a test says how a request ends. */
@@ -156,11 +158,12 @@ for (const kind of ['memory', 'folder']) {
     pair.next = [
       () => answer(200, portal, html), () => answer(404, portal, html), () => answer(403, [], {}),
       () => answer(400, [...Buffer.from('{"type":"about:blank"}')], json),
+      problem(400, ''), problem(400, 'not a name'),
       () => answer(400, [...Buffer.from('no JSON')], json),
       () => answer(200, [1, 2, 3], { 'content-type': ERRORS }),
       () => new Response(null, { status: 204 }), () => answer(202, []), () => answer(200, [], html),
     ];
-    for (let turn = 0; turn < 9; turn++) {
+    for (let turn = 0; turn < 11; turn++) {
       const { waiting, reason } = await client.flush({ now: true });
       assert.deepEqual([waiting, reason], [1, 'not_an_aggregator']);
     }
@@ -207,29 +210,96 @@ for (const kind of ['memory', 'folder']) {
     assert.equal(new Set(pair.posts).size, 1);
   });
 
-  it('each way to end has its name', async ({ client, pair, settled }) => {
-    const ends = [[1, 'late', 'batch_collected'], [3, 'late', 'report_dropped'], [7, 'late', 'task_expired'],
-      [8, 'refused', 'invalid_message'], [99, 'refused', 'report_error_99']];
-    for (const [code] of ends) {
-      await client.put(1, { claim: `${code}` });
+  it('each word of a leader means what it means to the client in Python', async ({ client, pair, settled, clock }) => {
+    for (const { code, name, verdict } of [...reportErrors, { code: 99, name: 'report_error_99', verdict: 'doubted' }]) {
+      const key = await client.put(1, { claim: name });
       pair.next = [says(code)];
-      await client.flush();
+      const { reason } = await client.flush({ now: true });
+      const { state, reason: why } = await client.claimed(name);
+      if (['counted', 'late', 'refused'].includes(verdict)) {
+        assert.deepEqual([state, why, reason], [verdict, verdict === 'counted' ? null : name, null]);
+        assert.equal(settled.at(-1).key, key);
+        continue;
+      }
+      assert.deepEqual([state, reason], ['waiting', verdict === 'outdated' ? 'outdated_config' : name]);
+      const [{ due }] = await client.outbox.list(task.id);
+      assert.equal(due - clock.now, verdict === 'early' ? 60_000 : 3_600_000);
+      assert.equal((await client.flush({ now: true })).counted, 1);
     }
-    await client.put(1, { claim: 'gone' });
-    pair.next = [problem(400, 'invalidMessage')];
-    await client.flush();
-    const expected = [...ends.map(([, state, reason]) => [state, reason]), ['refused', 'invalidMessage']];
-    assert.deepEqual(settled.map(({ state, reason }) => [state, reason]), expected);
-    assert.equal(await client.waiting(), 0);
-    assert.equal((await client.claimed('gone')).state, 'refused');
+    assert.equal(new Set(reportErrors.map(({ verdict }) => verdict)).size, 6);
   });
+
+  for (const [turn, reason] of [
+    [says(8), 'invalid_message'], [says(99), 'report_error_99'],
+    [problem(400, 'invalidMessage'), 'invalidMessage'], [problem(400, 'batchInvalid'), 'batchInvalid'],
+  ]) {
+    it(`who says ${reason} has to say so on several days`, async ({ client, begin, pair, clock, settled }) => {
+      await client.put(1, { claim: 'it' });
+      clock.now = Math.ceil(clock.now / DAY) * DAY;
+      for (let hour = 0; hour < 24 * (SEVERAL_DAYS - 1); hour++) {
+        pair.next = [turn];
+        const done = await begin().flush({ now: true });
+        assert.deepEqual([done.waiting, done.reason], [1, reason]);
+        clock.now += 3_600_000;
+      }
+      pair.next = [turn];
+      assert.equal((await begin().flush()).refused, 1);
+      assert.deepEqual(settled.map(({ claim, ...outcome }) => [claim, outcome.state, outcome.reason]), [['it', 'refused', reason]]);
+    });
+  }
+
+  it('a leader that refuses everybody is asked about one group an hour', async ({ client, pair, clock }) => {
+    for (let i = 0; i < 7; i++) await client.put(1);
+    pair.next = Array(20).fill(problem(400, 'invalidMessage'));
+    const { waiting, reason } = await client.flush();
+    assert.deepEqual([waiting, reason, pair.posts.length], [7, 'invalidMessage', 4]);
+    pair.next = [];
+    clock.now += 3_599_000;
+    assert.equal((await client.flush()).counted, 0);
+    clock.now += 1_000;
+    pair.sizes = pair.posts.at(-1).length / 2;
+    assert.equal((await client.flush()).counted, 7);
+  }, { reportsPerRequest: 3 });
+
+  it('a clock that jumps for one pass gives nothing up, whatever the leader says', async ({ client, pair, clock, settled }) => {
+    for (let i = 0; i < 3; i++) await client.put(1);
+    for (const turn of [cut, says(9), problem(404, 'unrecognizedTask')]) {
+      const date = new Date(clock.now).toUTCString();
+      clock.now += 15 * DAY;
+      pair.next = [(store, body) => {
+        const said = turn(store, body);
+        said.headers.set('date', date);
+        return said;
+      }];
+      const { waiting } = await client.flush({ now: true });
+      assert.equal(waiting + settled.length, 3);
+      clock.now -= 15 * DAY;
+    }
+    await client.flush({ now: true });
+    assert.deepEqual(settled.map(({ state }) => state), ['counted', 'counted', 'counted']);
+  }, { reportsPerRequest: 3 });
+
+  for (const ahead of [null, -DAY, DAY]) {
+    it(`a report is too old only by a clock that agrees with the leader's: ${ahead}`, async ({ client, pair, clock, settled }) => {
+      await client.put(1);
+      const early = (by) => [says(9, by === null ? {} : { date: new Date(clock.now - by).toUTCString() })];
+      for (let day = 0; day < 20; day++) {
+        pair.next = early(ahead);
+        assert.equal((await client.flush({ now: true })).waiting, 1);
+        clock.now += DAY;
+      }
+      pair.next = early(DAY - 1000);
+      assert.equal((await client.flush({ now: true })).late, 1);
+      assert.equal(settled[0].reason, 'too_old');
+    });
+  }
 
   it('one bad report of a request does not take the others with it', async ({ client, pair }) => {
     for (let i = 0; i < 3; i++) await client.put(1);
     const refuse = problem(400, 'invalidMessage');
     pair.next = [refuse, (store) => store(), refuse, (store) => store()];
-    const { counted, refused } = await client.flush();
-    assert.deepEqual([counted, refused], [2, 1]);
+    const { counted, waiting } = await client.flush();
+    assert.deepEqual([counted, waiting], [2, 1]);
   });
 
   it('a leader that does not know the task yet gets the answers when it does',
@@ -263,7 +333,7 @@ for (const kind of ['memory', 'folder']) {
     const refuse = problem(400, 'invalidMessage');
     pair.next = [refuse, refuse, (store) => store(), cut];
     const { counted, refused, waiting } = await client.flush();
-    assert.deepEqual([counted, refused, waiting, settled.length], [1, 1, 1, 2]);
+    assert.deepEqual([counted, refused, waiting, settled.length], [1, 0, 2, 1]);
   });
 
   it('old keys that cannot be asked for again do not unsettle the others', async ({ client, pair }) => {
@@ -335,17 +405,32 @@ for (const kind of ['memory', 'folder']) {
       assert.equal(client.timer, null);
     });
 
-  it('there is room for so many reports and for so long', async ({ client, pair, clock, settled }) => {
+  it('there is room for so many reports, and what never reached the leader is not too old',
+    async ({ client, pair, clock }) => {
+      await client.put(1);
+      await client.put(1);
+      await assert.rejects(client.put(1), OutboxFull);
+      for (let turn = 0; turn < 8; turn++) {
+        pair.next = [cut];
+        assert.equal((await client.flush()).waiting, 2);
+        clock.now += 30 * DAY;
+      }
+      pair.sizes = pair.posts[0].length / 4;
+      assert.equal((await client.flush()).counted, 2);
+    }, { maxReports: 2, maxAgeSeconds: 60 });
+
+  it('what the leader left waiting for too long is given up by name', async ({ client, pair, clock, settled }) => {
     await client.put(1);
-    await client.put(1);
-    await assert.rejects(client.put(1), OutboxFull);
-    pair.next = [cut];
-    await client.flush();
-    clock.now += 61_000;
-    assert.equal((await client.flush()).late, 2);
-    assert.equal(settled[0].reason, 'too_old');
-    assert.equal(pair.posts.length, 1);
-  }, { maxReports: 2, maxAgeSeconds: 60 });
+    for (let day = 0; day < SEVERAL_DAYS; day++) {
+      assert.deepEqual(settled, []);
+      clock.now += DAY;
+      const unknown = problem(404, 'unrecognizedTask')();
+      unknown.headers.set('date', new Date(clock.now).toUTCString());
+      pair.next = [() => unknown];
+      await client.flush();
+    }
+    assert.deepEqual(settled.map(({ state, reason }) => [state, reason]), [['late', 'too_old']]);
+  }, { maxAgeSeconds: 60 });
 
   it('two passes at once are one', async ({ client, pair }) => {
     await client.put(1);

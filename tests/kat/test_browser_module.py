@@ -10,6 +10,7 @@ import pytest
 
 from aggregator.client.module import joined_module
 from aggregator.client.vectors import client_vectors
+from aggregator.client.verdicts import SEVERAL_DAYS
 from tests.support.node import MODULE, node, run_tests
 from tests.support.tasks import LAPLACE, NO_NOISE, make_task
 from tests.support.vdaf_vectors import FOLDER
@@ -109,4 +110,4 @@ def test_no_report_is_lost_or_doubled_on_a_bad_day(tmp_path: Path) -> None:
     task = make_task({"type": "Prio3Count"}, LAPLACE)
     vectors = tmp_path / "vectors.json"
     vectors.write_text(json.dumps([client_vectors(task, [1], 1_700_000_000)]))
-    run_tests("client.mjs", CLIENT_VECTORS=str(vectors))
+    run_tests("client.mjs", CLIENT_VECTORS=str(vectors), SEVERAL_DAYS=str(SEVERAL_DAYS))

@@ -23,12 +23,13 @@ def stores(leader: "ToldLeader", body: bytes) -> bytes:
     return b""
 
 
-def says(error: ReportError) -> Turn:
-    """Say it of the first report of a request."""
+def says(error: ReportError | int) -> Turn:
+    """Say it, or the number of no error, of the first report of a request."""
+    code = error if isinstance(error, int) else DAP_18.code(error)
 
     def turn(_leader: "ToldLeader", body: bytes) -> bytes:
         first = decode(UploadRequest, body).reports[0].report_metadata.report_id
-        return encode(UploadErrors((ReportUploadStatus(first, DAP_18.code(error)),)))
+        return encode(UploadErrors((ReportUploadStatus(first, code),)))
 
     return turn
 

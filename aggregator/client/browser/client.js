@@ -16,50 +16,49 @@ import { joined } from './prio3.js';
 import { prepare, preferredConfig, random, sealReport, uploadErrors } from './report.js';
 import { resource } from './task.js';
 
-const URN = 'urn:ietf:params:ppm:dap:error:';
+const URN = /^urn:ietf:params:ppm:dap:error:(\w+)$/;
 const REPORTS_TYPE = 'application/ppm-dap;message=upload-req';
 const ERRORS_TYPE = 'application/ppm-dap;message=upload-errors';
 const CONFIGS_TYPE = 'application/ppm-dap;message=hpke-config-list';
 const MOST_CONFIG_BYTES = 65537;
-const MOST_REQUEST_BYTES = 1_000_000; // what proxies accept by default
-const SEALED_BYTES = 200; // what sealing adds to a report's shares, at most
-const KEYS_AGE = 86_400_000;
+const DAY = 86_400_000; // how long keys are used, too
 const LONGEST_WAIT = 3_600_000; // a timer of more than 2^31 goes off at once
 
-const COUNTED = ['report_replayed'];
-const LATE = ['batch_collected', 'report_dropped', 'task_expired'];
-const EARLY = ['report_too_early', 'task_not_started'];
-/** What leaders answer, by the draft or by habit, to a report sealed to a key they do not have. */
-const OUTDATED = ['outdated_config', 'hpke_unknown_config_id'];
+/**
+ * What a leader's word on a report means, as in `verdicts.py`. Any other word settles nothing before
+ * it was said on several days: a leader with another task file, or a broken proxy, says so of all.
+ */
+const VERDICTS = {
+  report_replayed: 'counted', '': 'counted', // there was none
+  batch_collected: 'late', report_dropped: 'late', task_expired: 'late',
+  // A leader that says so of an upload remembers that the report did not count.
+  vdaf_verify_error: 'refused', hpke_decrypt_error: 'refused',
+  report_too_early: 'early', task_not_started: 'early', unrecognizedTask: 'early',
+  outdated_config: 'outdated', hpke_unknown_config_id: 'outdated',
+};
+const NOTHING = { counted: 0, late: 0, refused: 0, reason: null };
 
 /** The network, or something in its place, has no usable answer now; it may later. */
 class Later extends Error {
   constructor(reason, wait = 0) {
     super(reason);
-    this.reason = reason;
-    this.wait = wait;
+    Object.assign(this, { reason, wait });
   }
 }
-
-/** The leader, or something on the way to it, takes no request of this size. */
-class TooLarge extends Error {}
 
 /** The leader refuses the whole request, by a name of the draft. */
-class Refused extends Error {
-  constructor(reason) {
-    super(reason);
-    this.reason = reason;
-  }
-}
+class Refused extends Later {}
 
-const sameBytes = (a, b) => a.length === b.length && a.every((byte, i) => byte === b[i]);
-const sameKeys = (a, b) =>
-  a && b && [0, 1].every((i) => a[i].id === b[i].id && sameBytes(a[i].publicKey, b[i].publicKey));
+/** Both configurations, to be compared. */
+const textOf = (configs) => `${configs.map(({ id, publicKey }) => [id, publicKey])}`;
 
-/** How many reports go in one request; all reports of a task have this size. */
+/**
+ * How many reports go in one request, of the 1 MB that proxies accept by default. All reports of a
+ * task have this size; sealing adds 200 bytes at most.
+ */
 const groupOf = ({ publicShare, leaderShare, helperShare }) => {
-  const shares = [publicShare, leaderShare, helperShare].reduce((all, each) => all + each.length, 0);
-  return Math.max(1, Math.floor(MOST_REQUEST_BYTES / (SEALED_BYTES + shares)));
+  const size = publicShare.length + leaderShare.length + helperShare.length + 200;
+  return Math.max(1, Math.floor(1_000_000 / size));
 };
 
 export class Client extends EventTarget {
@@ -85,10 +84,8 @@ export class Client extends EventTarget {
     this.maxAge = (options.maxAgeSeconds ?? 14 * 86400) * 1000;
     this.group = options.reportsPerRequest ?? 100;
     this.patience = (options.timeoutSeconds ?? 30) * 1000;
-    this.configs = null;
+    this.configs = this.sending = this.timer = null;
     this.fetched = 0;
-    this.sending = null;
-    this.timer = null;
     this.isOpen = false;
     /** Seconds by which this clock is ahead of the leader's, by the last answer that told. */
     this.clockAhead = null;
@@ -183,7 +180,7 @@ export class Client extends EventTarget {
     let wait = 60_000;
     try {
       const left = await this.outbox.list(this.task.id);
-      if (left.length) wait = left.reduce((least, { due }) => Math.min(least, due), Infinity) - this.now();
+      if (left.length) wait = Math.min(...left.map(({ due }) => due)) - this.now();
     } catch {
       // Callers of `flush` get the error; the disk may come back.
     }
@@ -211,19 +208,14 @@ export class Client extends EventTarget {
   }
 
   async summary(known) {
-    const counts = { counted: 0, late: 0, refused: 0, reason: null, ...known };
-    return { ...counts, waiting: await this.waiting() };
+    return { ...NOTHING, ...known, waiting: await this.waiting() };
   }
 
   async pass(isAll) {
-    const known = { counted: 0, late: 0, refused: 0, reason: null };
-    const left = new Set(); // what is due and has no answer in this pass
-    for (const record of await this.outbox.list(this.task.id)) {
-      const age = this.now() - record.created;
-      if (age > this.maxAge) await this.settle(record, 'late', 'too_old', known);
-      else if (isAll || record.due <= this.now()) left.add(record);
-    }
-    const due = [...left];
+    const known = { ...NOTHING };
+    const all = await this.outbox.list(this.task.id);
+    const due = all.filter((each) => isAll || each.due <= this.now());
+    const left = new Set(due); // what has no answer in this pass
     if (due.length) this.group = Math.min(this.group, groupOf(due[0]));
     try {
       for (let start = 0, part; start < due.length; start += part.length) {
@@ -252,7 +244,7 @@ export class Client extends EventTarget {
     const again = [], stuck = [];
     for (const record of outdated) {
       // The leader contradicts itself. Another report could be counted twice: wait.
-      if (sameKeys(configs, record.configs)) stuck.push(record);
+      if (textOf(configs) === textOf(record.configs)) stuck.push(record);
       else {
         await this.sealRecord(record, configs);
         again.push(record);
@@ -260,9 +252,8 @@ export class Client extends EventTarget {
     }
     stuck.push(...(await this.concludeAll(again, known, left)));
     for (const record of stuck) {
-      known.reason = 'outdated_config';
       left.delete(record);
-      await this.postpone(record, 3600);
+      await this.conclude(record, 'outdated_config', known);
     }
   }
 
@@ -270,7 +261,7 @@ export class Client extends EventTarget {
   async concludeAll(records, known, left) {
     const outdated = [];
     for await (const [record, error] of this.post(records)) {
-      if (OUTDATED.includes(error)) {
+      if (VERDICTS[error] === 'outdated') {
         outdated.push(record);
       } else {
         left.delete(record);
@@ -289,43 +280,52 @@ export class Client extends EventTarget {
 
   /**
    * Send reports. If a request is refused as a whole, the fault may be in one report, so each is
-   * sent alone; a request that is too large is sent in halves.
+   * sent alone; a request that is too large is sent in halves. Returns whether any was taken.
    */
   async *post(records) {
-    if (!records.length) return;
-    let errors;
+    if (!records.length) return true;
+    let errors, size = 1, reason;
     try {
       errors = await this.request(joined(records.map((record) => record.body)));
     } catch (error) {
-      if (error instanceof TooLarge) {
-        if (records.length === 1) throw new Later('too_large', 3600);
+      if (error instanceof Refused) {
+        reason = error.reason;
+      } else if (error.reason === 'too_large' && records.length > 1) {
         this.group = Math.min(this.group, records.length >> 1);
-      } else if (!(error instanceof Refused)) {
+        size = Math.ceil(records.length / 2);
+      } else {
         throw error;
-      } else if (error.reason === 'unrecognizedTask') {
-        // A leader that is being set up will know the task later, and the answer is only here.
-        throw new Later(error.reason, 60);
-      } else if (records.length === 1) {
-        yield [records[0], error.reason];
-        return;
       }
-      const size = error instanceof TooLarge ? Math.ceil(records.length / 2) : 1;
-      for (let at = 0; at < records.length; at += size) yield* this.post(records.slice(at, at + size));
-      return;
     }
-    yield* records.map((record) => [record, errors.get(record.key) ?? null]);
+    const isUnknown = reason === 'unrecognizedTask';
+    if (isUnknown || errors || records.length === 1) {
+      yield* records.map((record) => [record, reason ?? errors.get(record.key) ?? '']);
+      if (isUnknown) throw new Later(reason, 60);
+      return !reason;
+    }
+    let taken = false;
+    for (let at = 0; at < records.length; at += size) {
+      if (yield* this.post(records.slice(at, at + size))) taken = true;
+    }
+    // The fault is in none of them, and the rest would fare no better.
+    if (reason && !taken) throw new Later(reason, 3600);
+    return taken;
   }
 
+  /** Settle a report that the leader has decided, or declined on several days; or let it wait. */
   async conclude(record, error, known) {
-    if (error === null || COUNTED.includes(error)) {
-      return this.settle(record, 'counted', null, known);
+    const verdict = VERDICTS[error];
+    if (verdict in known) return this.settle(record, verdict, verdict === 'counted' ? null : error, known);
+    record.declined = [...new Set(record.declined).add(Math.floor(this.now() / DAY))];
+    if (record.declined.length > 4) { // more days than a long weekend has
+      if (!verdict) return this.settle(record, 'refused', error, known);
+      // Age is told only by a clock that agrees with the leader's.
+      if (Math.abs(this.clockAhead ?? DAY) < 86400 && this.now() - record.created > this.maxAge) {
+        return this.settle(record, 'late', 'too_old', known);
+      }
     }
-    if (LATE.includes(error)) return this.settle(record, 'late', error, known);
-    if (EARLY.includes(error)) {
-      known.reason = error;
-      return this.postpone(record, 60);
-    }
-    return this.settle(record, 'refused', error, known);
+    known.reason = error;
+    return this.postpone(record, verdict === 'early' ? 60 : 3600);
   }
 
   async settle(record, state, reason, known) {
@@ -350,7 +350,7 @@ export class Client extends EventTarget {
    */
   async keys() {
     const age = this.now() - this.fetched;
-    if (this.configs && age >= 0 && age < KEYS_AGE) return this.configs;
+    if (this.configs && age >= 0 && age < DAY) return this.configs;
     const cache = this.fetched ? 'reload' : 'default';
     const fetched = await Promise.all([this.task.leader, this.task.helper].map(async (base) => {
       const url = resource(base, 'hpke_config');
@@ -370,10 +370,10 @@ export class Client extends EventTarget {
   }
 
   async request(body) {
-    const headers = { 'content-type': REPORTS_TYPE };
-    // A request that outlives the page may have 64 KiB.
-    const keepalive = body.length < 60_000;
-    const options = { method: 'POST', headers, body, cache: 'no-store', keepalive };
+    const options = {
+      method: 'POST', headers: { 'content-type': REPORTS_TYPE }, body, cache: 'no-store',
+      keepalive: body.length < 60_000, // a request that outlives the page may have 64 KiB
+    };
     try {
       return uploadErrors(this.task, await this.ask(this.task.uploads, options, ERRORS_TYPE));
     } catch (error) {
@@ -393,27 +393,27 @@ export class Client extends EventTarget {
     } catch {
       throw new Later('unreachable');
     }
-    const date = Date.parse(answer.headers.get('date') ?? '');
-    if (!Number.isNaN(date)) this.clockAhead = Math.round((this.now() - date) / 1000);
+    const date = Date.parse(answer.headers.get('date'));
+    if (date) this.clockAhead = Math.round((this.now() - date) / 1000);
     const given = (answer.headers.get('content-type') ?? '').toLowerCase().replaceAll(/[\s"]/g, '');
     if (answer.status === 200) {
       if ((bytes.length || given) && given !== type) throw new Later('not_an_aggregator');
       return bytes;
     }
-    if (answer.status === 413) throw new TooLarge();
+    if (answer.status === 413) throw new Later('too_large', 3600);
     const wait = Number(answer.headers.get('retry-after')) || 0;
     if (answer.status === 429 || answer.status >= 500) throw new Later('busy', wait);
-    let problem = '';
+    let problem = null;
     if (given.startsWith('application/problem+json')) {
       try {
-        problem = JSON.parse(new TextDecoder().decode(bytes)).type;
+        problem = URN.exec(JSON.parse(new TextDecoder().decode(bytes)).type);
       } catch {
         // Not an aggregator's.
       }
     }
     // A proxy, or the sign-in page of a hotel, must not settle anything.
-    if (!String(problem).startsWith(URN)) throw new Later('not_an_aggregator', wait);
-    throw new Refused(problem.slice(URN.length));
+    if (!problem) throw new Later('not_an_aggregator', wait);
+    throw new Refused(problem[1]);
   }
 }
 

@@ -143,6 +143,8 @@ export interface OutboxRecord extends PreparedReport {
   /** What else may have only one report, whatever its task. */
   also?: string[];
   created: number;
+  /** The days since 1970 on which the leader would not take the report, or not yet. */
+  declined?: number[];
   configs: [HpkeConfig, HpkeConfig] | null;
   body: Uint8Array | null;
   attempts: number;
@@ -199,7 +201,10 @@ export interface ClientOptions {
   x25519?: X25519;
   /** How many reports may wait; 10,000. */
   maxReports?: number;
-  /** How long one may wait; 14 days. Then it is given up, as `late` with the reason `too_old`. */
+  /**
+   * How long one may wait; 14 days. If the leader declines it after that, and on several days, it is
+   * given up as `late` with the reason `too_old`; not by a clock that is a day off the leader's.
+   */
   maxAgeSeconds?: number;
   reportsPerRequest?: number;
   /** How long one request may take; 30. */
@@ -216,8 +221,8 @@ export interface Pass {
   /**
    * Why some still wait: `unreachable`, `busy`, `not_an_aggregator`, `report_too_early` (this
    * clock is ahead, see `clockAhead`), `task_not_started`, `unrecognizedTask`, `too_large` (one
-   * report alone), `outdated_config` (the leader contradicts itself), `another_tab`; null if they
-   * are only not due yet.
+   * report alone), `outdated_config` (the leader contradicts itself), `another_tab`, or what else
+   * the leader says of them, such as `invalid_message`; null if they are only not due yet.
    */
   reason: string | null;
 }

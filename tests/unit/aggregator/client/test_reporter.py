@@ -20,11 +20,13 @@ from aggregator.client.outbox import AlreadyAnswered, Outbox, OutboxFull, Outcom
 from aggregator.client.posting import Later, Refused, TooLarge
 from aggregator.client.reporter import Reporter
 from aggregator.client.sending import KEYS_SECONDS, Reason
+from aggregator.client.verdicts import SEVERAL_DAYS
 from aggregator.codec import decode, encode
 from aggregator.dap.hpke import HpkeConfigList, generate_keypair
 from aggregator.dap.hpke_suites import NAMED
 from aggregator.dap.messages import UploadRequest
 from aggregator.dap.report_errors import ReportError
+from aggregator.dap.times import DAY
 from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.protocol.reports import report_sizes
 from aggregator.protocol.task_file import task_to_toml
@@ -222,8 +224,9 @@ def test_a_clock_that_is_ahead_makes_a_report_wait_for_its_time(world: World) ->
         (says(ReportError.BATCH_COLLECTED), Outcome(State.LATE, "batch_collected")),
         (says(ReportError.REPORT_DROPPED), Outcome(State.LATE, "report_dropped")),
         (says(ReportError.TASK_EXPIRED), Outcome(State.LATE, "task_expired")),
-        (says(ReportError.INVALID_MESSAGE), Outcome(State.REFUSED, "invalid_message")),
-        (fails(Refused("invalidMessage")), Outcome(State.REFUSED, "invalidMessage")),
+        # What a leader says of a repeated report that did not count.
+        (says(ReportError.VDAF_VERIFY_ERROR), Outcome(State.REFUSED, "vdaf_verify_error")),
+        (says(ReportError.HPKE_DECRYPT_ERROR), Outcome(State.REFUSED, "hpke_decrypt_error")),
     ],
 )
 def test_each_end_has_its_name(world: World, turn: Turn, outcome: Outcome) -> None:
@@ -235,13 +238,99 @@ def test_each_end_has_its_name(world: World, turn: Turn, outcome: Outcome) -> No
     assert reporter.claimed("it") == outcome
 
 
+@pytest.mark.parametrize(
+    ("turn", "reason"),
+    [
+        (says(ReportError.INVALID_MESSAGE), "invalid_message"),
+        (says(99), "report_error_99"),
+        (fails(Refused("invalidMessage")), "invalidMessage"),
+        (fails(Refused("batchInvalid")), "batchInvalid"),
+    ],
+)
+def test_who_cannot_read_a_report_has_to_say_so_on_several_days(
+    world: World, turn: Turn, reason: str
+) -> None:
+    """A leader with another task file, or a broken proxy, says so of all until it is mended."""
+    world.begin().put(1, claim="it")
+    world.clock.advance(-NOW % DAY)
+    for _ in range(SEVERAL_DAYS - 1):
+        for _ in range(24):  # however often in one day
+            world.leader.turns = [turn]
+            done = world.begin().flush(now=True)
+            assert (done.waiting, done.reason) == (1, reason)
+            world.clock.advance(3600)
+    world.leader.turns = [turn]
+    assert world.begin().flush(now=True).refused == 1
+    assert world.settled == [("it", Outcome(State.REFUSED, reason))]
+
+
+def test_a_report_that_the_leader_cannot_read_waits_for_an_hour(world: World) -> None:
+    reporter = world.begin()
+    reporter.put(1, claim="it")
+    world.leader.turns = [says(ReportError.INVALID_MESSAGE)]
+    done = reporter.flush()
+    assert (done.waiting, done.refused, done.reason) == (1, 0, "invalid_message")
+    world.clock.advance(3599)
+    reporter.flush()
+    assert len(world.leader.posts) == 1
+    world.clock.advance(1)
+    assert reporter.flush().counted == 1
+    assert reporter.claimed("it") == Outcome(State.COUNTED)
+    assert len(set(world.leader.posts)) == 1
+
+
+def test_a_leader_that_refuses_everybody_is_asked_about_one_group_an_hour(world: World) -> None:
+    reporter = world.begin()
+    reporter.put_many([1] * 20)
+    world.leader.turns = [fails(Refused("invalidMessage"))] * 30
+    done = reporter.flush()
+    assert (done.waiting, done.reason) == (20, "invalidMessage")
+    assert len(world.leader.posts) == 4  # three together, and then each alone
+    assert reporter._sendings[reporter._id].quiet_until == NOW + 3600
+    world.leader.turns = []
+    assert reporter.flush(now=True).counted == 20
+
+
+def test_a_clock_that_jumps_for_one_pass_gives_nothing_up(world: World) -> None:
+    """Whatever the leader says meanwhile, if it is reached at all."""
+    reporter = world.begin()
+    reporter.put_many([1] * 6, [str(person) for person in range(6)])
+    world.leader.is_down = True
+    for turn in (None, says(ReportError.REPORT_TOO_EARLY), fails(Refused("unrecognizedTask"))):
+        world.leader.turns = [turn] if turn else []
+        world.clock.advance(15 * DAY)
+        world.leader.clock_ahead = 15 * DAY
+        assert (done := reporter.flush(now=True)).late == done.refused == 0
+        world.clock.advance(-15 * DAY)
+        world.leader.is_down = False
+        world.leader.clock_ahead = 0
+    assert reporter.flush(now=True).waiting == 0
+    assert [outcome for _, outcome in world.settled] == [Outcome(State.COUNTED)] * 6
+
+
+@pytest.mark.parametrize("ahead", [None, -DAY, DAY])
+def test_a_report_is_too_old_only_by_a_clock_that_agrees_with_the_leaders(
+    world: World, ahead: int | None
+) -> None:
+    reporter = world.begin(max_age_seconds=3 * DAY)
+    reporter.put(1)
+    world.leader.clock_ahead = ahead
+    for _ in range(20):
+        world.leader.turns = [says(ReportError.REPORT_TOO_EARLY)]
+        assert reporter.flush(now=True).waiting == 1
+        world.clock.advance(DAY)
+    world.leader.clock_ahead = DAY - 1
+    world.leader.turns = [says(ReportError.REPORT_TOO_EARLY)]
+    assert reporter.flush(now=True).late == 1
+
+
 def test_one_bad_report_does_not_take_the_others_with_it(world: World) -> None:
     reporter = world.begin()
     reporter.put_many([1, 1, 1])
     refused = fails(Refused("invalidMessage"))
     world.leader.turns = [refused, stores, refused, stores]
     done = reporter.flush()
-    assert (done.counted, done.refused) == (2, 1)
+    assert (done.counted, done.waiting) == (2, 1)
 
 
 def test_a_leader_that_does_not_know_the_task_yet_gets_the_answers_when_it_does(
@@ -313,8 +402,8 @@ def test_what_was_answered_before_the_network_went_is_settled(world: World) -> N
     refused = fails(Refused("invalidMessage"))
     world.leader.turns = [refused, refused, stores, fails(Later("unreachable"))]
     done = reporter.flush()
-    assert (done.counted, done.refused, done.waiting) == (1, 1, 1)
-    assert len(world.settled) == 2
+    assert (done.counted, done.waiting) == (1, 2)
+    assert len(world.settled) == 1
 
 
 def test_a_report_that_waited_is_sealed_to_the_keys_of_the_day_on_which_it_is_sent(
@@ -387,14 +476,39 @@ def test_what_a_reporter_opened_it_closes(tmp_path: Path) -> None:
         reporter.waiting()
 
 
-def test_a_report_that_waited_too_long_is_given_up_by_name(world: World) -> None:
-    reporter = world.begin(max_age_seconds=60)
-    world.leader.is_down = True
+@pytest.mark.parametrize(
+    "turn",
+    [
+        says(ReportError.REPORT_TOO_EARLY),
+        says(ReportError.OUTDATED_CONFIG),
+        fails(Refused("unrecognizedTask")),
+    ],
+    ids=["early", "outdated", "unknown"],
+)
+def test_a_report_that_the_leader_left_waiting_for_too_long_is_given_up_by_name(
+    world: World, turn: Turn
+) -> None:
+    reporter = world.begin(max_age_seconds=DAY)
+    world.leader.clock_ahead = 0
     reporter.put(1)
-    reporter.flush()
-    world.clock.advance(61)
-    assert reporter.flush().late == 1
+    for _ in range(SEVERAL_DAYS):
+        world.clock.advance(DAY + 1)
+        assert world.settled == []
+        world.leader.turns = [turn]
+        done = reporter.flush()
+    assert (done.late, done.waiting) == (1, 0)
     assert world.settled == [(None, Outcome(State.LATE, "too_old"))]
+
+
+def test_what_never_reached_the_leader_is_not_too_old(world: World) -> None:
+    reporter = world.begin(max_age_seconds=60)
+    world.leader.clock_ahead = 0
+    reporter.put(1)
+    for reason in ("unreachable", "busy", "not_an_aggregator"):
+        world.clock.advance(100 * DAY)
+        world.leader.turns = [fails(Later(reason))]
+        assert reporter.flush(now=True).waiting == 1
+    assert reporter.flush(now=True).counted == 1
 
 
 @pytest.mark.parametrize("suite", ["X25519/AES-128-GCM", "P-256/AES-128-GCM"])
@@ -474,7 +588,7 @@ def test_an_outbox_of_a_newer_program_is_not_written_by_this_one(world: World) -
     world.begin().put(1, claim="17")
     world.close()
     with closing(sqlite3.connect(world.path)) as newer:
-        newer.execute("PRAGMA user_version = 2")
+        newer.execute("PRAGMA user_version = 3")
     before = world.path.read_bytes()
     with pytest.raises(ConfigurationError, match="newer version of this program"):
         Outbox(world.path)
@@ -485,8 +599,10 @@ def test_an_outbox_from_before_there_were_versions_is_taken(world: World) -> Non
     world.begin().put(1, claim="17")
     world.close()
     with closing(sqlite3.connect(world.path)) as older:
+        older.execute("ALTER TABLE records DROP COLUMN declined")
         older.execute("PRAGMA user_version = 0")
     assert world.begin().waiting() == 1
+    assert world.begin().flush().counted == 1
 
 
 def test_opening_an_outbox_needs_no_room_and_waits_for_nobody(

@@ -17,7 +17,10 @@ from aggregator.client import (
     State,
     SurveyClient,
 )
+from aggregator.client.posting import Refused
+from aggregator.client.verdicts import SEVERAL_DAYS
 from aggregator.dap.report_errors import ReportError
+from aggregator.dap.times import DAY
 from aggregator.errors import ParameterError
 from aggregator.protocol.floor import Floor
 from aggregator.protocol.task_file import task_to_toml, tasks_to_json
@@ -120,9 +123,9 @@ def test_a_refusal_comes_back_by_report_with_its_reason(world: World) -> None:
     survey = world.begin()
     first, second = (survey.put({"hours": 1}, person=name) for name in "ab")
     unnamed = survey.put({"hours": 2})
-    world.leader.turns = [says(ReportError.INVALID_MESSAGE)]
+    world.leader.turns = [says(ReportError.VDAF_VERIFY_ERROR)]
     survey.reporter.flush()
-    refused = Outcome(State.REFUSED, "invalid_message")
+    refused = Outcome(State.REFUSED, "vdaf_verify_error")
     assert {report: (person, said) for report, person, said, _ in world.settled} == {
         first: ("a", refused),
         second: ("b", Outcome(State.COUNTED)),
@@ -144,8 +147,13 @@ def test_what_waits_is_bounded_by_size_and_age(world: World) -> None:
         fill(survey)
     waiting = survey.reporter.waiting()
     assert waiting
-    world.clock.advance(200)
-    assert survey.reporter.flush(now=True).late == waiting
+    world.leader.is_down = False
+    world.leader.clock_ahead = 0
+    for _ in range(SEVERAL_DAYS):
+        world.clock.advance(DAY)
+        world.leader.turns = [fails(Refused("unrecognizedTask"))]
+        done = survey.reporter.flush(now=True)
+    assert done.late == waiting
     assert {said for _, _, said, _ in world.settled} == {Outcome(State.LATE, "too_old")}
     survey.put({"hours": 1})
 
