@@ -17,12 +17,13 @@ import httpx
 
 from aggregator.client.contributions import Contributions
 from aggregator.client.posting import REPORTS_PER_REQUEST
+from aggregator.client.verdicts import Verdict, verdict_of
 from aggregator.clock import Clock, SystemClock
 from aggregator.codec import DecodeError, decode, encode
 from aggregator.dap.hpke import HpkeConfig, HpkeConfigList
 from aggregator.dap.ids import ReportId
 from aggregator.dap.messages import UploadErrors, UploadRequest
-from aggregator.dap.report_errors import AnyReportError, ReportError
+from aggregator.dap.report_errors import AnyReportError
 from aggregator.dap.resources import media_type, path
 from aggregator.dap.times import Time
 from aggregator.entropy import Entropy, SystemEntropy
@@ -51,7 +52,7 @@ class UploadError(PeerError):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UploadSummary:
-    """The outcome of an upload: how many reports the leader stored, and refused, by reason."""
+    """The outcome of an upload: how many reports the leader has, and refused, by reason."""
 
     accepted: int
     refused: Mapping[AnyReportError, int]
@@ -60,10 +61,6 @@ class UploadSummary:
     def total(self) -> int:
         """How many reports were sent."""
         return self.accepted + sum(self.refused.values())
-
-
-_OUTDATED = (ReportError.OUTDATED_CONFIG, ReportError.HPKE_UNKNOWN_CONFIG_ID)
-"""What leaders answer, by the draft or by habit, to a report sealed to a key they do not have."""
 
 
 _Configs: TypeAlias = tuple[HpkeConfig, HpkeConfig]
@@ -215,7 +212,7 @@ class Client:
         outdated = [
             report
             for report in request.reports
-            if errors.get(report.metadata.report_id) in _OUTDATED
+            if _verdict(errors.get(report.metadata.report_id)) is Verdict.OUTDATED
         ]
         if not outdated:
             return errors
@@ -231,7 +228,7 @@ class Client:
         return errors | await self._send(resealed)
 
     async def _send(self, request: _Request) -> dict[ReportId, AnyReportError]:
-        """Send reports, and return those that the leader refused."""
+        """Send reports; return why the leader does not count some, now or at all."""
         answer = await self._uploads.send(
             path("reports", task_id=self._task.task_id),
             media_type(UploadRequest.message),
@@ -245,7 +242,9 @@ class Client:
             raise UploadError(f"the leader's list of refused reports: {error}") from error
         sent = {report.metadata.report_id for report in request.reports}
         named = self._task.profile.report_error
-        return {status.id: named(status.error) for status in statuses if status.id in sent}
+        errors = {status.id: named(status.error) for status in statuses if status.id in sent}
+        # What it has already came with an earlier request, whose answer was lost.
+        return {id_: e for id_, e in errors.items() if _verdict(e) is not Verdict.COUNTED}
 
     def _prepared(
         self, measurements: Sequence[Measurement], time: Time, configs: _Configs
@@ -263,6 +262,10 @@ class Client:
                 await _fetch_config("helper", self._helper),
             )
         return self._configs
+
+
+def _verdict(error: AnyReportError | None) -> Verdict:
+    return verdict_of("" if error is None else error.draft_name)
 
 
 def _seconds(time: float | datetime) -> int:

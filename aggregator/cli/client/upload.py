@@ -29,6 +29,8 @@ MEANINGS = {
     ReportError.BATCH_COLLECTED: "the batch of that time was collected, or is about to be",
     ReportError.REPORT_DROPPED: "the task has ended, or takes no more reports of that time",
     ReportError.REPORT_TOO_EARLY: "the time lies in the future",
+    ReportError.VDAF_VERIFY_ERROR: "the aggregators found it invalid, and it does not count",
+    ReportError.HPKE_DECRYPT_ERROR: "an aggregator could not open it, and it does not count",
 }
 """What the leader's reasons mean to a client."""
 

@@ -25,7 +25,6 @@ from aggregator.collector.results.result import open_agg_shares
 from aggregator.dap.hpke import HpkeKeypair
 from aggregator.dap.messages import CollectionJobReq, CollectionJobResp, TimeIntervalQuery
 from aggregator.dap.profile import Role
-from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import Interval
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ParameterError, PeerError
@@ -219,9 +218,7 @@ class PairAudit:
             reports_per_request=len(measurements),
         )
         for error, count in summary.refused.items():
-            # Reports that were uploaded before an interruption are refused as replays.
-            if error is not ReportError.REPORT_REPLAYED:
-                raise AuditError(f"the leader refused {count} reports: {error.draft_name}")
+            raise AuditError(f"the leader refused {count} reports: {error.draft_name}")
 
     def _open(self, window: Window, keypair: HpkeKeypair, sealed: CollectionJobResp) -> Released:
         request = CollectionJobReq(TimeIntervalQuery(window.interval))

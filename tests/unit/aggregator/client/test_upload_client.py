@@ -143,6 +143,18 @@ async def test_refused_reports_are_counted_by_reason_and_others_names_are_ignore
     assert summary.refused == {ReportError.REPORT_DROPPED: 1}
 
 
+@pytest.mark.parametrize("error", DAP_18.codes)
+async def test_what_the_leader_has_already_is_accepted_and_nothing_else_that_it_names(
+    error: ReportError,
+) -> None:
+    """As an application's outbox has it: a lost answer made the client send it again."""
+    answers = [refusing(error, 0), refusing(error, 0)]  # one after sealing again
+    summary = await Aggregators(*answers).client().upload([1, 1])
+    is_counted = error is ReportError.REPORT_REPLAYED
+    assert summary.accepted == (2 if is_counted else 1)
+    assert summary.refused == ({} if is_counted else {error: 1})
+
+
 async def test_a_report_that_is_refused_for_an_unknown_reason_is_refused() -> None:
     def answer(reports: tuple[Report, ...]) -> httpx.Response:
         refused = ReportUploadStatus(reports[1].report_metadata.report_id, 200)
