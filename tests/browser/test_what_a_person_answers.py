@@ -6,11 +6,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, Request, expect
+from playwright.sync_api import Browser, Page, Request, Route, expect
 
 from aggregator.client.text.fitting import SpelledWindow
 from aggregator.client.text.spelling import Spelling
 from aggregator.client.text.strings import fingerprint
+from aggregator.codec import encode
+from aggregator.dap.ids import ReportId
+from aggregator.dap.messages import ReportUploadStatus, UploadErrors
+from aggregator.dap.problems import InvalidMessage, problem_document
+from aggregator.dap.profile import DAP_18
+from aggregator.dap.report_errors import ReportError
+from aggregator.dap.resources import media_type
 from aggregator.dap.times import DAY, Interval
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_table, task_to_table
@@ -315,6 +322,44 @@ def test_what_people_answer_is_what_is_counted_and_who_says_nothing_is_counted_t
         "why by department": [0, 0, 0, 0, 0, 0, 1, 0, 1, 1, 1, 1],
     }
     assert written_in(site, interval) == {"my back": 2, "an ear": 1, None: 2}
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ReportError.REPORT_REPLAYED, "Your answers are counted."),
+        (ReportError.REPORT_DROPPED, "Your answers came too late to be counted."),
+        (ReportError.VDAF_VERIFY_ERROR, "Your answers were not taken."),
+        (ReportError.HPKE_DECRYPT_ERROR, "Your answers were not taken."),
+        (ReportError.INVALID_MESSAGE, "kept on this device"),
+        (None, "kept on this device"),
+    ],
+)
+def test_the_page_says_what_the_leader_does_and_keeps_what_it_cannot_read(
+    browser: Browser, asked: tuple[Site, Task], error: ReportError | None, words: str
+) -> None:
+    """A report that did not count is not called counted, whatever it was called before."""
+
+    def refuse(route: Route) -> None:
+        body = route.request.post_data_buffer or b""
+        every = {"access-control-allow-origin": "*"}
+        if error is None:
+            document = problem_document(InvalidMessage())
+            kind = {"content-type": "application/problem+json"}
+            route.fulfill(status=400, json=document, headers=every | kind)
+            return
+        report = ReportUploadStatus(ReportId(body[: ReportId.size]), DAP_18.code(error))
+        kind = {"content-type": media_type(UploadErrors.message)}
+        route.fulfill(status=200, body=encode(UploadErrors((report,))), headers=every | kind)
+
+    with visiting(browser, asked[0].address) as visit:
+        page = see(visit)
+        page.route("**/reports", refuse)
+        for skip in page.locator("fieldset:visible").get_by_label("I'd rather not say").all():
+            skip.check()
+        send(page)
+        says(page, words)
+        visit._faults.clear()  # the console says of a request that it was refused
 
 
 def test_who_is_not_asked_sends_what_everybody_sends(
