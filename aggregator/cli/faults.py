@@ -55,12 +55,12 @@ def _status_of_store(error: StoreError) -> int:
     from aggregator.service.storage.engine.schema import SchemaMismatch
     from aggregator.service.storage.ledger.journal import JournalError
     from aggregator.service.storage.secrets.crypter import CrypterError
-    from aggregator.service.storage.secrets.key_file import KeysMissing
+    from aggregator.service.storage.secrets.key_file import KeysAhead, KeysMissing
 
     match error:
         case Conflict() | Damaged() | SchemaMismatch() | JournalError():
             return BAD_INPUT
-        case CrypterError() | KeysMissing():
+        case CrypterError() | KeysAhead() | KeysMissing():
             return BAD_INPUT
         case Unreachable():
             return PEER

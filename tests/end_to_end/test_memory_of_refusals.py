@@ -140,8 +140,7 @@ class Attacked:
         other = path.replace(self.task_id, "A" * 43)
         yield Attack("of no task", 404 if name == "leader" else 401, other, head, junk)
         for each in TROUBLES:
-            status = 500 if each == "Damaged" else 503
-            yield Attack(each, status, path, head, body, f"{at}/{each}")
+            yield Attack(each, 503, path, head, body, f"{at}/{each}")
         short = {"leader": "collection_job", "helper": "aggregate_share"}[name]
         kind = f"Content-Type: application/ppm-dap;message={short.replace('_', '-')}-req"
         path = f"tasks/{self.task_id}/{short}s"

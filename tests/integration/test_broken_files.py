@@ -6,6 +6,7 @@ No result is ever wrong.
 """
 
 import dataclasses
+import json
 import os
 import shutil
 import signal
@@ -225,13 +226,17 @@ async def test_a_broken_file_is_named_or_healed_and_no_result_is_wrong(
             assert str(path) in str(refusal)
             assert "\n" not in str(refusal)
             return
-        status = ("status", "--config", folder / f"{party}.toml")
+        status = ("status", "--json", "--config", folder / f"{party}.toml")
         said = await to_thread.run_sync(run_here, *status)
-        if said.returncode == 0:
-            assert (kind, way) in HARMLESS, said.stdout
+        assert said.returncode == 1, said
+        nobody, *faults = sorted(
+            json.loads(said.stdout)["faults"], key=lambda fault: "runs: start `prio" not in fault
+        )
+        assert nobody.startswith(f"no process of this {party} runs")
+        if faults:
+            assert str(path) in " ".join(faults)
         else:
-            assert said.returncode == 1, said
-            assert str(path) in said.stdout
+            assert (kind, way) in HARMLESS, said.stdout
         if party != "collector":
             found = await results(folder)
             assert set(found) <= {COUNTS}

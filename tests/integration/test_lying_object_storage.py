@@ -14,7 +14,7 @@ from aggregator.dap.report_errors import ReportError
 from aggregator.errors import ConfigurationError
 from aggregator.service.runtime.status import read_aggregator_health
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.engine.objects import Objects
+from aggregator.service.storage.engine.objects import Objects, objects_at
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports import bodies
 from aggregator.service.storage.reports.counters import Stage, report_counts
@@ -22,6 +22,7 @@ from aggregator.service.storage.reports.giving_up import Looked, give_up_unreada
 from tests.support.balance import check_books
 from tests.support.between import Between
 from tests.support.lying_place import LIES, Lie, LyingPlace
+from tests.support.object_server import bucket_server
 from tests.support.pair import Pair
 
 HOUR = 3600
@@ -111,6 +112,36 @@ async def test_reports_whose_object_is_answered_wrongly_wait_and_are_counted(
     assert await counts(pair) == {"aggregated": 4}
     assert (await pair.collect()).report_count == 4
     await books(pair)
+
+
+@pytest.mark.parametrize("lie", LIES.values(), ids=LIES)
+async def test_a_bucket_that_lies_over_http_costs_no_report_and_takes_none(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, lie: Lie
+) -> None:
+    monkeypatch.setattr(bodies, "LEAST_BYTES", 1)
+    with bucket_server() as bucket:
+        for name, value in bucket.environment().items():
+            monkeypatch.setenv(name, value)
+        pair.leader.make_objects = lambda: objects_at("s3://reports/leader")
+        pair.leader.restart()
+        reports = await pair.reports([0, 1, 2, 3])
+        await pair.upload(reports[:3])
+        bucket.lie = lie
+        await work_for(pair, HOUR)
+        body = encode(UploadRequest((reports[3],)))
+        url, message = pair.url_of("reports"), UploadRequest.message
+        assert (await pair.send("POST", url, message, body)).status == 503
+        assert await counts(pair) == {}
+        assert any("cannot be read" in fault for fault in await faults(pair))
+        bucket.lie = None
+        await work_for(pair, HOUR)
+        await pair.upload(reports)  # once more: three are known
+        await work_for(pair, HOUR)
+        assert await counts(pair) == {"aggregated": 4}
+        assert await faults(pair) == []
+        await books(pair)
+        pair.leader.make_objects = None
+        pair.leader.restart()  # while the bucket is there
 
 
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES)

@@ -209,5 +209,5 @@ def test_schedules_stand_in_the_collector_s_file(tmp_path: Path) -> None:
     assert (schedule.survey, str(schedule.webhook)) == ("Visits", WEBHOOK)
     assert "hush" not in repr(schedule)
     file.write_text(text + 'webhook = "ftp://hooks.example"\n')
-    with pytest.raises(ConfigurationError, match=r"schedule 1\.webhook: must be a URL"):
+    with pytest.raises(ConfigurationError, match=r"schedule 1\.webhook: must be http"):
         read_settings_of(CollectorSettings, file)

@@ -42,7 +42,7 @@ from aggregator.service.leader import uploads as leader_uploads
 from aggregator.service.leader.routes import LeaderResources
 from aggregator.service.leader.upload_checks import MAX_REPORTS
 from aggregator.service.runtime.verification import VerificationThreads
-from aggregator.service.storage.engine.backends import Busy, DiskFull, Unreachable
+from aggregator.service.storage.engine.backends import Busy, Damaged, DiskFull, Unreachable
 from aggregator.service.storage.ledger.journal import JournalError
 from aggregator.service.storage.reports.id_memory import IdsForgotten
 from aggregator.service.storage.secrets.key_file import KeyGone, KeysMissing
@@ -68,6 +68,7 @@ LEAVING: Message = {"type": "http.disconnect"}
 
 TROUBLES: Mapping[type[Exception], Callable[[], Exception]] = {
     Busy: lambda: Busy("x"),
+    Damaged: lambda: Damaged("x"),
     DiskFull: lambda: DiskFull("x"),
     Unreachable: lambda: Unreachable("x"),
     IdsForgotten: lambda: IdsForgotten(bytes(32), 1, 0),
@@ -270,6 +271,8 @@ def failing(
         yield begin
     finally:
         service.on_moment = nothing_happens
+        # A store that was found damaged takes nothing more.
+        service.database._backend.note_damage(None)
 
 
 async def test_a_request_that_the_store_fails_leaves_nothing_behind(knocked: Aggregator) -> None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -19,6 +19,7 @@ class Bucket:
         status: Answers all requests, if set.
         forgets: Whether what is put is not kept.
         hides: Whether it does not say of an object that it is not there, but refuses it.
+        lie: What it answers instead of an object, if it lies; None for one that is not there.
     """
 
     objects: dict[str, bytes] = dataclasses.field(default_factory=dict)
@@ -26,6 +27,7 @@ class Bucket:
     status: int | None = None
     forgets: bool = False
     hides: bool = False
+    lie: Callable[[bytes], bytes | None] | None = None
     url: str = ""
 
     def environment(self) -> dict[str, str]:
@@ -72,6 +74,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         found = self.bucket.objects.get(self._noted())
+        if found is not None and self.bucket.lie is not None:
+            found = self.bucket.lie(found)
         if self.bucket.status is not None or found is None:
             self._answer(403 if self.bucket.hides else 404)
         else:

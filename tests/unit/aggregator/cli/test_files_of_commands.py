@@ -181,8 +181,9 @@ def test_a_store_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
     (tmp_path / "helper.key").write_text("A" * 43)
     (tmp_path / "helper.key").chmod(0o600)
     done = run_here("hpke", "new", "--config", config)
-    assert done.returncode == 1
-    assert f"{tmp_path}/helper.sqlite: unable to open database file" in done.stderr
+    assert done.returncode == 2
+    assert f"database: {tmp_path}/helper.sqlite: " in done.stderr
+    assert "directory, and a file is needed" in done.stderr
 
 
 def _collector(folder: Path) -> Path:

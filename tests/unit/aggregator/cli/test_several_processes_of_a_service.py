@@ -119,8 +119,9 @@ def test_of_several_processes_none_that_serves_opens_reports(
     roles: list[str] = []
 
     def leader(
-        _: object, *, serve: bool, work: bool, others: frozenset[Duty], began: float
+        _: object, *, serve: bool, work: bool, others: frozenset[Duty], began: float, check: object
     ) -> None:
+        assert check is None  # what one process of several gets
         roles.append(" and ".join(["serves"] * serve + ["works"] * work))
         # It says that the leader is up, and waits for those that take uploads.
         assert (Duty.SERVE in others) == (not serve)
@@ -133,7 +134,7 @@ def test_of_several_processes_none_that_serves_opens_reports(
         assert callable(opening)
         assert count == of
         for number in range(of):
-            opening(reading.now, Part(number, of))
+            opening(reading.now, Part(number, of), None)
 
     monkeypatch.setattr(services, "_leader", leader)
     monkeypatch.setattr(services, "_run", run)
