@@ -131,8 +131,9 @@ def live(fate: Fate, arguments: Iterable[str]) -> None:
         _: OnTransaction | None = None,
         entropy: Entropy | None = None,
         objects: Objects | None = None,
+        **options: bool,
     ) -> Database:
-        return open_(url, crypter, clock, on_transaction, entropy, objects)
+        return open_(url, crypter, clock, on_transaction, entropy, objects, **options)
 
     def run_watched(database: Database, name: str, work: Callable[[Transaction], T]) -> T:
         def watched(tx: Transaction) -> T:

@@ -137,7 +137,7 @@ function endpoint(reader, name) {
   } catch {} // such as for a port above 65535
   const found = /^https?:\/\/((?![\w.-]{254})[\w-]{1,63}(\.[\w-]{1,63})*\.?|\[[\da-f:]+\])(:[1-9]\d*)?(\/(?!\.\.?(\/|$))[\w.~-]+)*\/?$/.exec(url);
   // A browser reads 0x7f.1 as 127.0.0.1.
-  if (host !== found?.[1].toLowerCase()) fault(`${name} must be http(s)://host:port/path of letters, digits, - . _ ~`);
+  if (host !== found?.[1].toLowerCase()) fault(`${name} must be http(s)://host:port/path`);
   return url;
 }
 
