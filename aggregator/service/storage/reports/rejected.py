@@ -76,19 +76,21 @@ _LOOKING = select(_REJECTED.c.report_id, _REJECTED.c.reason, _REJECTED.c.sha256)
 )
 
 
+_TOLD = {
+    each.draft_name: each
+    for each in (
+        ReportError.BATCH_COLLECTED,
+        ReportError.HPKE_DECRYPT_ERROR,
+        ReportError.VDAF_VERIFY_ERROR,
+    )
+}
+"""What is told as it is. Of another reason, a client would wait or send the report again, or even
+take it for counted."""
+
+
 def _error(reason: str) -> ReportError:
     """Return what a client is told; it may have been the helper's or the operator's reason."""
-    errors = {each.draft_name: each for each in ReportError}
-    error = errors.get(reason, ReportError.REPORT_DROPPED)
-    # A client would read this one as counted; and these two ask it to send the report again.
-    untrue = (
-        ReportError.REPORT_REPLAYED,
-        ReportError.OUTDATED_CONFIG,
-        ReportError.HPKE_UNKNOWN_CONFIG_ID,
-        ReportError.REPORT_TOO_EARLY,
-        ReportError.TASK_NOT_STARTED,
-    )
-    return ReportError.REPORT_DROPPED if error in untrue else error
+    return _TOLD.get(reason, ReportError.REPORT_DROPPED)
 
 
 def take_again(tx: Transaction, task: int, report_id: bytes, body: bytes) -> bool:

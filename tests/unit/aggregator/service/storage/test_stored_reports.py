@@ -1,14 +1,25 @@
 import threading
 
+import pytest
+
+from aggregator.client.verdicts import Verdict, verdict_of
+from aggregator.dap.profile import PROFILES
 from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.batches import Batch
 from aggregator.service.storage.batches.closed import freeze, mark_collected, unfreeze
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.tables import aggregated_reports, report_groups
 from aggregator.service.storage.jobs.aggregation_jobs import store_request
-from aggregator.service.storage.reports.counters import Stage, count_reports, report_counts
+from aggregator.service.storage.reports.counters import (
+    BATCH_FULL,
+    DROPPED,
+    Stage,
+    count_reports,
+    report_counts,
+)
 from aggregator.service.storage.reports.groups import StoredReport
 from aggregator.service.storage.reports.ids import admit
+from aggregator.service.storage.reports.rejected import remember_rejected
 from aggregator.service.storage.reports.reports import put_reports
 from aggregator.service.storage.reports.waiting import waiting_in_batch
 from tests.support.racers import run_at_once
@@ -54,6 +65,23 @@ def test_a_replay_is_refused_after_its_body_was_aggregated(store: Database) -> N
     put(store, [1])
     store.run_sync("drop", lambda tx: tx.connection.execute(report_groups.delete()))
     assert put(store, [1]) == [REPLAYED]
+
+
+@pytest.mark.parametrize(
+    "reason", [*(each.draft_name for each in ReportError), "report_error_12", BATCH_FULL, DROPPED]
+)
+def test_a_report_that_does_not_count_is_told_so_in_a_word_that_settles_it(
+    store: Database, reason: str
+) -> None:
+    """Otherwise a client would wait for days, send it again, or take it for counted."""
+    put(store, [1])
+    rejected = {report_id(1): reason}
+    store.run_sync("reject", lambda tx: remember_rejected(tx, tx.task_key(TASK_ID), rejected))
+    (error,) = put(store, [1])
+    assert error is not None
+    assert verdict_of(error.draft_name) in (Verdict.LATE, Verdict.REFUSED)
+    for profile in PROFILES.values():
+        profile.code(error)
 
 
 def test_a_report_for_a_closed_bucket_is_refused_and_its_id_stays_free(store: Database) -> None:
