@@ -109,25 +109,26 @@ def _seen_again(
     room: Mapping[bytes, Room],
 ) -> list[ReportError | None]:
     """Say of replays that do not count why, or None of those that an operator has freed."""
-    seen = ReportError.REPORT_REPLAYED
-    replays = [report for report, error in zip(reports, errors, strict=True) if error is seen]
-    known = rejected_before(tx, task, [report.report_id for report in replays])
-    told = []
-    for report, error in zip(reports, errors, strict=True):
-        if error is not seen or report.report_id not in known:
-            told.append(error)
+    told = [*errors]
+    replays = [place for place, error in enumerate(errors) if error is ReportError.REPORT_REPLAYED]
+    known = rejected_before(tx, task, [reports[place].report_id for place in replays])
+    # In one order, or two transactions that free the same ids would wait for each other.
+    for place in sorted(replays, key=lambda place: reports[place].report_id):
+        report = reports[place]
+        if report.report_id not in known:
             continue
-        why, sha256 = known[report.report_id]
+        told[place], sha256 = known[report.report_id]
         if sha256 is None:
-            told.append(why)
             continue
         # Only a full batch is counted report by report (`admit`); others have room for all.
         (refused,) = let_in([report.bucket], closed, room)
-        if refused is None and take_again(tx, task, report.report_id, report.body):
+        if refused is not None:
+            told[place] = refused
+        elif take_again(tx, task, report.report_id, report.body):
             del known[report.report_id]  # the next of this request is a replay
-            told.append(None)
-        else:
-            told.append(refused or why)
+            told[place] = None
+        elif not rejected_before(tx, task, [report.report_id]):
+            told[place] = errors[place]  # another transaction has stored it since we looked
     return told
 
 

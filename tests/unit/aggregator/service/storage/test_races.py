@@ -1,7 +1,9 @@
 """Verbs that look before they write, called from eight connections at the same moment."""
 
+import hashlib
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +21,7 @@ from aggregator.collector.store import (
 )
 from aggregator.dap.ids import TaskId
 from aggregator.dap.profile import Role
+from aggregator.dap.report_errors import ReportError
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError, StoreError
 from aggregator.protocol.provisioning import provision
@@ -57,8 +60,10 @@ from aggregator.service.storage.ledger.journal_file import JournalFile
 from aggregator.service.storage.ledger.populations import Population, get_population, put_population
 from aggregator.service.storage.operator.interventions import abandon_aggregation_job
 from aggregator.service.storage.reports.claims import JobSize
-from aggregator.service.storage.reports.counters import Stage, report_counts
+from aggregator.service.storage.reports.counters import DROPPED, Stage, report_counts
 from aggregator.service.storage.reports.ids import admit
+from aggregator.service.storage.reports.rejected import remember_rejected
+from aggregator.service.storage.reports.rejecting import drop_reports
 from aggregator.service.storage.reports.reports import put_reports
 from aggregator.service.storage.tasks.caller_tokens import (
     add_caller_token,
@@ -108,6 +113,27 @@ def test_a_report_that_all_upload_is_stored_once(racers: Racers) -> None:
     assert sum(filter(None, results)) == 20
     counts = racers.store.read_sync("c", lambda tx: report_counts(tx, TASK_ID, Stage.UPLOAD))
     assert counts == {"stored": 20, "report_replayed": 140}
+
+
+def test_reports_that_are_free_again_and_that_all_upload_are_stored_once(racers: Racers) -> None:
+    """Whoever comes second is not told that they do not count."""
+    reports = new_reports(range(20))
+    upload(racers.store, range(20))
+    job = create_job(racers.store)
+    assert job is not None
+
+    def give_up(tx: Transaction) -> None:
+        drop_reports(tx, TASK_ID, job.key)
+        whole = {each.report_id: hashlib.sha256(each.body).digest() for each in reports}
+        remember_rejected(tx, tx.task_key(TASK_ID), dict.fromkeys(whole, DROPPED), whole)
+
+    racers.store.run_sync("give up", give_up)
+    ample = 10**6  # or else the batch's room would let one in after the other
+    results = racers.run(
+        lambda tx, n: put_reports(tx, TASK_ID, reports if n % 2 else reports[::-1], ample)
+    )
+    told = Counter(error for errors in results for error in errors or ())
+    assert told == {None: 20, ReportError.REPORT_REPLAYED: 140}
 
 
 def test_uploads_at_once_do_not_overfill_a_bucket(racers: Racers) -> None:
