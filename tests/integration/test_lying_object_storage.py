@@ -16,6 +16,7 @@ from aggregator.service.runtime.status import read_aggregator_health
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.objects import Objects, objects_at
 from aggregator.service.storage.engine.transaction import Transaction
+from aggregator.service.storage.operator.interventions import abandon_aggregation_job
 from aggregator.service.storage.reports import bodies
 from aggregator.service.storage.reports.counters import Stage, report_counts
 from aggregator.service.storage.reports.giving_up import Looked, give_up_unreadable
@@ -203,6 +204,33 @@ async def test_reports_that_the_helper_has_counted_are_left_to_their_job_when_th
         "states", lambda tx: tx.connection.execute(select(job.state)).scalars().all()
     )
     assert states == ["held"]  # the sums would differ, so a person decides
+    await books(pair)
+
+
+@pytest.mark.parametrize("returned", [False, True])
+async def test_what_was_given_up_in_a_request_is_never_told_as_counted(
+    pair: Pair, place: LyingPlace, between: Between, *, returned: bool
+) -> None:
+    reports = await pair.reports([0, 1, 2])
+    await pair.upload(reports)
+    await ask(pair, between)
+    place.stored.clear()
+    await work_for(pair, HOUR)
+    assert await told(pair, reports) == []  # they wait
+    await give_up(pair, even_all=True)
+    dropped = [ReportError.REPORT_DROPPED.draft_name] * 3
+    assert await told(pair, reports) == dropped
+    await books(pair)
+    await work_for(pair, HOUR)
+    table = tables.aggregation_jobs
+
+    def abandon(tx: Transaction) -> None:
+        job_id = tx.connection.execute(select(table.c.job_id)).scalar_one()
+        abandon_aggregation_job(tx, job_id, returned=returned)
+
+    await pair.leader.database.run("abandon", abandon)
+    assert await counts(pair) == {"dropped_by_operator": 3}
+    assert await told(pair, reports) == dropped
     await books(pair)
 
 

@@ -44,7 +44,7 @@ def check_books(tx: Transaction, task_id: bytes, again: int = 0) -> None:
     query = select(rejected.report_id).where(rejected.task == task)
     uncounted = set(tx.connection.execute(query).scalars())
     assert not uncounted & set(live)
-    assert len(uncounted) + again <= gone - ended.get(AGGREGATED, 0)
+    assert len(uncounted) + again <= gone + given_up - ended.get(AGGREGATED, 0)
     memory = tables.id_memories.c
     forgotten = select(func.max(memory.from_day)).where(memory.task == task)
     if not tx.connection.execute(forgotten).scalar():

@@ -224,17 +224,17 @@ def _give_up(
     body: Body | None,
     is_asked: bool,  # noqa: FBT001  a step's
 ) -> None:
+    if body is not None and body.is_of(group.size, group.width):
+        ids, sha256 = body.ids(group.width), body.sha256(group.width)
+        live = {ids[place]: sha256[place] for place in group.places}
+        free = live if not is_asked and _is_free(group, body) else {}
+        remember_rejected(tx, group.task, dict.fromkeys(live, DROPPED), free)
     if is_asked:
         give_up_row(tx, group.generation, group.id)
         table = tables.report_groups
         known = update(table).where(table.c.id == group.id).values(unreadable_since=None)
         tx.connection.execute(known)
         return
-    if body is not None and body.is_of(group.size, group.width):
-        ids, sha256 = body.ids(group.width), body.sha256(group.width)
-        live = {ids[place]: sha256[place] for place in group.places}
-        free = live if _is_free(group, body) else {}
-        remember_rejected(tx, group.task, dict.fromkeys(live, DROPPED), free)
     take_away(tx, group, group.places)
     count_left(tx, group.task, Counter({group.bucket: group.reports}))
     count_reports(tx, task_id, Stage.AGGREGATION, {DROPPED: group.reports})
