@@ -15,6 +15,7 @@ from aggregator.errors import ConfigurationError
 from aggregator.service.runtime.status import read_aggregator_health
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.objects import Objects, objects_at
+from aggregator.service.storage.engine.presence import Duty
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.operator.interventions import abandon_aggregation_job
 from aggregator.service.storage.reports import bodies
@@ -287,6 +288,49 @@ async def test_a_job_that_is_at_work_loses_nothing_to_an_operator(
     await pair.leader.database.run("lease", lease)
     with pytest.raises(ConfigurationError, match="at work: stop the leader's processes"):
         give_up_unreadable(pair.leader.database, even_all=True)
+
+
+async def test_an_operator_may_look_while_a_job_is_at_work_and_a_service_runs(
+    pair: Pair, place: LyingPlace, between: Between
+) -> None:
+    await pair.upload(await pair.reports([0, 1, 2]))
+    await ask(pair, between)
+    place.stored.clear()
+    database = pair.leader.database
+    service = database.presence([Duty.WORK])
+    service.keep()
+    try:
+        (loss,) = give_up_unreadable(database, only_look=True).losses.values()
+        assert loss.asked == 3
+        with pytest.raises(ConfigurationError, match="processes of the leader run: stop the"):
+            await give_up(pair, even_all=True)
+    finally:
+        service.close()
+    (loss,) = (await give_up(pair, even_all=True)).losses.values()
+    assert loss.asked == 3
+
+
+@pytest.mark.parametrize("lie", LIES.values(), ids=LIES)
+async def test_what_is_wrong_once_is_not_given_up(pair: Pair, place: LyingPlace, lie: Lie) -> None:
+    await pair.upload(await pair.reports([0, 1, 2]))
+    place.lie, place.lies_left = lie, 1
+    assert (await give_up(pair, even_all=True)) == Looked(3, {})
+    assert place.lies_left == 0
+    await pair.work_until_idle()
+    assert await counts(pair) == {"aggregated": 3}
+
+
+@pytest.mark.parametrize("lie", ["a page of HTML", "not there"])
+async def test_nothing_is_given_up_in_a_place_that_answers_everything_wrongly(
+    pair: Pair, place: LyingPlace, lie: str
+) -> None:
+    await pair.upload(await pair.reports([0, 1, 2]))
+    place.lie = LIES[lie]
+    with pytest.raises(ConfigurationError, match="not return what was put"):
+        await give_up(pair, even_all=True)
+    place.lie = None
+    await pair.work_until_idle()
+    assert await counts(pair) == {"aggregated": 3}
 
 
 @pytest.mark.usefixtures("place")

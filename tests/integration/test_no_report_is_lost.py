@@ -401,7 +401,7 @@ async def test_a_stored_body_that_is_lost_or_of_another_length_waits_and_stops_n
     assert await counts(pair) == {"aggregated": 3}
     # Only an operator gives them up.
     (loss,) = give_up_unreadable(pair.leader.database).losses.values()
-    assert loss.spent == 2
+    assert loss.unnamed == 2
     assert (await pair.collect()).report_count == 3
     assert await counts(pair) == {"aggregated": 3, "dropped_by_operator": 2}
     await pair.leader.database.run("books", lambda tx: check_books(tx, task_id))

@@ -93,6 +93,7 @@ def give_up_bodies(
         for reports, what in (
             (loss.free, "whoever sends one of them again is counted"),
             (loss.spent, "one that is sent again is refused"),
+            (loss.unnamed, "their ids are lost too: one that is sent again is taken for counted"),
             (loss.asked, "in requests to the helper; their jobs end as it answers"),
         ):
             if reports:

@@ -44,6 +44,8 @@ class Loss:
         free: How many were never in a request to the helper, whose ids are known: whoever sends one
             of them again is counted.
         spent: How many others leave the store: sent again, they are refused.
+        unnamed: How many leave the store whose ids nobody knows, since their row is damaged: sent
+            again, they look like reports that count.
         asked: How many are in a request to the helper, and end with their jobs.
         bodies: How many bodies hold them.
         since: Seconds since the Unix epoch; when the first was found unreadable by a job, if any.
@@ -51,6 +53,7 @@ class Loss:
 
     free: int = 0
     spent: int = 0
+    unnamed: int = 0
     asked: int = 0
     bodies: int = 0
     since: int | None = None
@@ -58,7 +61,7 @@ class Loss:
     @property
     def reports(self) -> int:
         """How many there are."""
-        return self.free + self.spent + self.asked
+        return self.free + self.spent + self.unnamed + self.asked
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -74,7 +77,8 @@ def give_up_unreadable(
 ) -> Looked:
     """Give up the waiting reports that cannot be read where the settings say that they lie.
 
-    From then on the object storage of the settings is where the others lie.
+    That is so if an object was wrong twice, and what was put there in between came back. From then
+    on the object storage of the settings is where the others lie.
 
     Args:
         database: The leader's, with no process that works on it.
@@ -82,15 +86,16 @@ def give_up_unreadable(
         even_all: Whether to do so even if none of the objects is there.
 
     Raises:
-        ConfigurationError: Object storage is needed and not set, or has none of the objects,
-            reports came meanwhile, or a process works on a job that has some of them.
+        ConfigurationError: The leader's processes run, object storage is needed and not set, or has
+            none of the objects, reports came meanwhile, or a job that has some is still leased.
         StoreError: We cannot tell.
     """
+    if not only_look:
+        database.read_sync("who runs", _refuse_company)
     waiting = database.read_sync("waiting bodies", _waiting)
     wrong = {row.id: row.generation for row in waiting if _is_wrong_row(row)}
     named = [row for row in waiting if row.object_name]
-    for some in _pieces(named):
-        wrong |= _wrong_objects(database, some)
+    wrong |= _lost(database, named)
     readable = sum(row.reports for row in waiting if row.id not in wrong and not _is_given_up(row))
     if only_look:
         losses = database.read_sync("losses", lambda tx: _each(tx, wrong, None))
@@ -104,6 +109,7 @@ def give_up_unreadable(
     names = {bytes(row.object_name) for row in named}
 
     def give_up(tx: Transaction) -> dict[bytes, Loss]:
+        _refuse_company(tx)
         if any(row.object_name and bytes(row.object_name) not in names for row in _waiting(tx)):
             raise ConfigurationError(f"report_bodies: reports came meanwhile: {_STOP}")
         losses = _each(tx, wrong, _give_up)
@@ -113,6 +119,15 @@ def give_up_unreadable(
         return losses
 
     return Looked(readable, database.run_sync("give up bodies", give_up))
+
+
+def _refuse_company(tx: Transaction) -> None:
+    """Refuse to go on while a service of the leader runs, with ConfigurationError.
+
+    It could ask the helper about reports whose ids we are about to free.
+    """
+    if tx.backend.present(tx.connection):
+        raise ConfigurationError(f"report_bodies: processes of the leader run: {_STOP}")
 
 
 def _waiting(tx: Transaction) -> Sequence[Row[Any]]:
@@ -137,6 +152,22 @@ def _is_given_up(row: Row[Any]) -> bool:
 
 def _is_wrong_row(row: Row[Any]) -> bool:
     return row.object_name is None and row.length != row.size * row.width
+
+
+def _lost(database: Database, named: Sequence[Row[Any]]) -> dict[int, int]:
+    """Return the groups, of some with objects, whose reports cannot be read.
+
+    One look tells nothing. So we look again at what was wrong, once the place has shown that it
+    returns what is put there.
+    """
+    lost = named
+    for _ in range(2):
+        found = [_wrong_objects(database, some) for some in _pieces(lost)]
+        wrong = {group: where for some in found for group, where in some.items()}
+        lost = [row for row in lost if row.id in wrong]
+        if lost:
+            database.prove_objects()
+    return {row.id: row.generation for row in lost}
 
 
 def _wrong_objects(database: Database, some: Sequence[Row[Any]]) -> dict[int, int]:
@@ -169,7 +200,7 @@ def _each(tx: Transaction, wrong: dict[int, int], step: _Step | None) -> dict[by
     losses: defaultdict[bytes, Loss] = defaultdict(Loss)
     for each in groups:
         row = rows_of(tx, {each.id: each.generation}).get(each.id)
-        is_asked = _is_asked(tx, each)
+        is_asked = _is_asked(tx, each, is_changing=step is not None)
         loss = losses[ids[each.task]]
         loss.bodies += 1
         loss.since = min(filter(None, (loss.since, each.unreadable_since)), default=None)
@@ -177,8 +208,10 @@ def _each(tx: Transaction, wrong: dict[int, int], step: _Step | None) -> dict[by
             loss.asked += each.reports
         elif _is_free(each, row):
             loss.free += each.reports
-        else:
+        elif row is not None and row.is_of(each.size, each.width):
             loss.spent += each.reports
+        else:
+            loss.unnamed += each.reports
         if step is not None:
             step(tx, ids[each.task], each, row, is_asked)
     return dict(losses)
@@ -190,16 +223,18 @@ _NAMED = GROUPS.where(tables.report_groups.c.id.in_(bindparam("keys", expanding=
 _TASKS = select(tables.tasks.c.id, tables.tasks.c.task_id)
 
 
-def _is_asked(tx: Transaction, group: Group) -> bool:
+def _is_asked(tx: Transaction, group: Group, *, is_changing: bool) -> bool:
     """Return whether a group is in a request to the helper.
 
     Raises:
-        ConfigurationError: A process works on its job.
+        ConfigurationError: It is to be changed, and a process works on its job.
     """
     if group.job is None:
         return False
-    asked, leased = tx.connection.execute(_JOB, {"job": group.job, "now": tx.now}).one()
-    if leased:
+    # Locked, or a worker could lease the job and send a request before we commit.
+    query = _JOB.with_for_update() if is_changing else _JOB
+    asked, leased = tx.connection.execute(query, {"job": group.job, "now": tx.now}).one()
+    if leased and is_changing:
         raise ConfigurationError(f"report_bodies: a job that has lost some is at work: {_STOP}")
     return bool(asked)
 

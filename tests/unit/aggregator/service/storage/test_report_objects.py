@@ -14,12 +14,14 @@ from aggregator.service.storage.engine.backends import Unreachable, UnreadableBo
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.objects import Objects, _Folder, objects_at
 from aggregator.service.storage.engine.transaction import Transaction
+from aggregator.service.storage.jobs.aggregation_jobs import lease_aggregation_jobs
 from aggregator.service.storage.reports import bodies
 from aggregator.service.storage.reports.claims import reports_of_job
 from aggregator.service.storage.reports.giving_up import give_up_unreadable
 from aggregator.service.storage.reports.places import prove_waiting, settle_place
 from aggregator.service.storage.reports.reports import put_reports
 from tests.support.clock import ManualClock
+from tests.support.engines import ON_POSTGRESQL
 from tests.support.patience import wait_until
 from tests.support.store import (
     MAX_REPORTS,
@@ -391,3 +393,27 @@ def test_bodies_that_were_copied_are_found_at_their_new_place(
     assert job is not None
     assert len(reports_in(moved, job.key)) == 9
     moved.close()
+
+
+@ON_POSTGRESQL
+def test_no_worker_takes_a_job_whose_reports_are_being_given_up(
+    tmp_path: Path, folder: Path, clock: ManualClock
+) -> None:
+    """It would ask the helper about reports whose ids are free a moment later."""
+    taken: list[int] = []
+    other = make_store(tmp_path, clock, objects=objects_at(f"file://{folder}"))
+
+    def meanwhile(name: str, moment: str) -> None:
+        if (name, moment) == ("give up bodies", "before commit"):
+            leased = other.run_sync("lease", lambda tx: lease_aggregation_jobs(tx, 9, 60))
+            taken.append(len(leased))
+
+    store = make_store(tmp_path, clock, meanwhile, objects_at(f"file://{folder}"))
+    upload(store, range(9))
+    create_job(store)
+    (file,) = folder.iterdir()
+    file.unlink()
+    (loss,) = give_up_unreadable(store, even_all=True).losses.values()
+    assert (loss.free, taken) == (9, [0])
+    store.close()
+    other.close()
