@@ -2,7 +2,8 @@
 
 `bodies` never takes a body for lost because another place was asked for it. But a service that
 starts with another place, or with the same name for another one (another account, a disk that is
-not mounted), would wait for ever. So neither starts.
+not mounted), would wait for ever. So neither starts. What a job has found unreadable before says
+nothing about the place: it waits for an operator, and a leader starts without it.
 """
 
 from collections import Counter
@@ -44,13 +45,17 @@ def prove_waiting(database: Database) -> None:
         StoreError: We cannot tell.
     """
 
+    was_readable = tables.report_groups.c.unreadable_since.is_(None)
+
     def look(tx: Transaction) -> tuple[str, dict[bytes, Callable[[bytes], bool]]]:
         if tx.objects is None:
             return "", {}
         rows = [
             row
             for query in _waiting()
-            for row in tx.connection.execute(query.order_by("report_group").limit(_SAMPLE))
+            for row in tx.connection.execute(
+                query.where(was_readable).order_by("report_group").limit(_SAMPLE)
+            )
         ]
         some = rows[-_SAMPLE:]
         right = {

@@ -14,7 +14,10 @@ from aggregator.service.storage.engine.backends import Unreachable, UnreadableBo
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.objects import Objects, _Folder, objects_at
 from aggregator.service.storage.engine.transaction import Transaction
-from aggregator.service.storage.jobs.aggregation_jobs import lease_aggregation_jobs
+from aggregator.service.storage.jobs.aggregation_jobs import (
+    lease_aggregation_jobs,
+    set_reports_aside,
+)
 from aggregator.service.storage.reports import bodies
 from aggregator.service.storage.reports.claims import reports_of_job
 from aggregator.service.storage.reports.giving_up import give_up_unreadable
@@ -284,6 +287,24 @@ def test_a_leader_told_another_place_for_its_bodies_does_not_start_and_loses_non
     wrong.close()
     settle_place(store)
     assert len(reports_in(store, job.key)) == 10
+
+
+def test_a_leader_starts_beside_reports_that_it_knows_to_be_unreadable(
+    store: Database, folder: Path
+) -> None:
+    """They wait for an operator, who may come tomorrow; nobody else's uploads wait with them."""
+    upload(store, range(9))
+    (file,) = folder.iterdir()
+    file.unlink()
+    with pytest.raises(ConfigurationError, match="has none of 1 objects with reports that wait"):
+        prove_waiting(store)
+    create_job(store)
+    leased = lease_job(store)
+    with pytest.raises(UnreadableBodies) as caught:
+        reports_in(store, leased.job.key)
+    groups = caught.value.groups
+    store.run_sync("aside", lambda tx: set_reports_aside(tx, leased.lease, groups))
+    prove_waiting(store)
 
 
 @pytest.mark.parametrize("set_to", [None, "another folder"])
