@@ -42,7 +42,7 @@ class LyingPlace:
         if kept is not None:
             self.stored[name] = kept
 
-    def get(self, name: str) -> bytes | None:
+    def get(self, name: str, most: int) -> bytes | None:  # noqa: ARG002  it lies as it likes
         """Return an object, or something else."""
         found = self.stored.get(name)
         if found is None or self.lie is None or not self.lies_left:

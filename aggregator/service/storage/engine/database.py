@@ -183,7 +183,9 @@ class Database:
         if self._objects is not None:
             self._objects.know_place()
 
-    def wrong_objects(self, right: Mapping[bytes, Callable[[bytes], bool]]) -> set[bytes]:
+    def wrong_objects(
+        self, right: Mapping[bytes, Callable[[bytes], bool]], most: int
+    ) -> set[bytes]:
         """Return those of the named objects that are not what they should be (`Objects.wrong`).
 
         With many it takes long, and a server ends a transaction that is idle meanwhile.
@@ -193,7 +195,7 @@ class Database:
         """
         if self._objects is None:
             raise StoreError("report_bodies: is not set")
-        return self._objects.wrong(right)
+        return self._objects.wrong(right, most)
 
     def object_faults(self) -> list[str]:
         """Return why this process cannot use the object storage, if so, and begin to try again."""

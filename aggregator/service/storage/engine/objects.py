@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from aggregator.errors import ConfigurationError, StoreError
+from aggregator.service.config import NotPlain, open_plain
 from aggregator.service.storage.engine.backends import DiskFull, Unreachable
 from aggregator.service.storage.secrets.files import sync_path
 
@@ -38,6 +39,8 @@ _AT_ONCE = 16
 _TIMEOUT = timedelta(seconds=10)
 _RETRIES = 2
 _PROBE = b"\0" * 16
+_NO_OBJECT = b""
+"""What a place returns instead of what cannot be an object of ours, which are never empty."""
 
 
 class _Place(Protocol):
@@ -53,8 +56,11 @@ class _Place(Protocol):
     def put(self, name: str, content: bytes) -> None:
         """Store an object; it survives a power cut when this returns."""
 
-    def get(self, name: str) -> bytes | None:
-        """Return an object, None if there is none."""
+    def get(self, name: str, most: int) -> bytes | None:
+        """Return what lies under a name, None if there is nothing.
+
+        Of what has more than `most` bytes, or is no object, anything else may be returned.
+        """
 
     def delete(self, names: Sequence[str]) -> None:
         """Delete those of the named objects that exist."""
@@ -101,14 +107,18 @@ class Objects:
 
     def _put(self, name: bytes, content: bytes) -> None:
         self._place.put(name.hex(), content)
-        if self._place.get(name.hex()) != content:
+        if self._place.get(name.hex(), len(content)) != content:
             self._check_cover()
             raise Unreachable(
                 f"object storage {self.name}: does not return what was put there a moment ago"
             )
 
-    def get(self, names: Iterable[bytes]) -> dict[bytes, bytes]:
+    def get(self, names: Iterable[bytes], most: int) -> dict[bytes, bytes]:
         """Return what there is under the names, which may be anything; compare it.
+
+        Args:
+            names: The names.
+            most: How many bytes their objects have at most; hardly more is read of any.
 
         Raises:
             Unreachable: We cannot tell whether an object exists; also when the place does not even
@@ -117,23 +127,24 @@ class Objects:
         """
         some = list(names)
         with self._noting_faults():
-            found = self._all(lambda name: self._place.get(name.hex()), some)
+            found = self._all(lambda name: self._place.get(name.hex(), most), some)
             if None in found:
                 self._check_place()
         return {name: body for name, body in zip(some, found, strict=True) if body is not None}
 
-    def wrong(self, right: Mapping[bytes, Callable[[bytes], bool]]) -> set[bytes]:
+    def wrong(self, right: Mapping[bytes, Callable[[bytes], bool]], most: int) -> set[bytes]:
         """Return those of the named objects that are not what they should be.
 
         Args:
             right: By its name, whether what there is is the object. Few are in memory at once.
+            most: As for `get`.
 
         Raises:
             Unreachable: We cannot tell whether an object exists.
         """
 
         def is_wrong(name: bytes) -> bool:
-            found = self._place.get(name.hex())
+            found = self._place.get(name.hex(), most)
             return found is None or not right[name](found)
 
         with self._noting_faults():
@@ -162,14 +173,14 @@ class Objects:
         name = os.urandom(NAME_SIZE)
         try:
             self.put({name: _PROBE})
-            found = self.get([name])
+            found = self.get([name], len(_PROBE))
             self.delete([name])
         except StoreError as error:
             raise ConfigurationError(f"report_bodies: {error}") from error
         if found != {name: _PROBE}:
             raise ConfigurationError(f"report_bodies: {self.name} does not return what was put")
         try:
-            self.get([name])
+            self.get([name], len(_PROBE))
         except StoreError as error:
             # As if the storage were away: jobs would wait for ever for an object that is gone.
             raise ConfigurationError(
@@ -209,7 +220,7 @@ class Objects:
     def _is_elsewhere(self) -> bool:
         """Return whether the place has lost the object of `know_place`."""
         witness = self._witness
-        is_gone = witness is not None and self._place.get(witness.hex()) is None
+        is_gone = witness is not None and self._place.get(witness.hex(), len(_PROBE)) is None
         return is_gone and witness is self._witness  # or else another was put meanwhile
 
     def try_again(self) -> None:
@@ -273,12 +284,16 @@ class _Folder:
             part.rename(whole)
             sync_path(self._path)
 
-    def get(self, name: str) -> bytes | None:
+    def get(self, name: str, most: int) -> bytes | None:
         with _as_our_errors(self.name, OSError):
             try:
-                return (self._path / name).read_bytes()
+                descriptor = open_plain(self._path / name, os.O_RDONLY)
             except FileNotFoundError:
                 return None
+            except NotPlain:  # a directory, or a FIFO, which would never end
+                return _NO_OBJECT
+            with os.fdopen(descriptor, "rb") as file:
+                return file.read(most + 1)
 
     def delete(self, names: Sequence[str]) -> None:
         with _as_our_errors(self.name, OSError):
@@ -321,12 +336,14 @@ class _Remote:
         with _as_our_errors(self.name, *self._failures):
             obstore.put(self._store, name, content)
 
-    def get(self, name: str) -> bytes | None:
+    def get(self, name: str, most: int) -> bytes | None:
         import obstore
 
         with _as_our_errors(self.name, *self._failures):
             try:
-                return bytes(obstore.get(self._store, name).bytes())
+                found = obstore.get(self._store, name)
+                # Its head says how many bytes come; none is read yet.
+                return _NO_OBJECT if found.meta["size"] > most else bytes(found.bytes())
             except FileNotFoundError:
                 return None
 

@@ -66,6 +66,12 @@ class Body:
         each = width if self.object_name is None else ID_SIZE + _DIGEST_SIZE
         return len(self.content) == size * each
 
+    def size(self, width: int) -> int:
+        """Return the bytes of its reports, each of which has `width`."""
+        if self.object_name is None:
+            return len(self.content)
+        return len(self.content) // (ID_SIZE + _DIGEST_SIZE) * width
+
     def ids(self, width: int) -> list[bytes]:
         """Return the ids of its reports, each of which has `width` bytes."""
         each = width if self.object_name is None else ID_SIZE + _DIGEST_SIZE
@@ -231,7 +237,8 @@ def reports_of(
     for generation in {kinds[key][0] for key in named}:
         _objects(tx, place_of(tx, generation))
     got = tx.new_objects | _objects(tx).get(
-        name for name in named.values() if name not in tx.new_objects
+        [name for name in named.values() if name not in tx.new_objects],
+        max(bodies[key].size(kinds[key][1]) for key in named),
     )
     for key, name in named.items():
         reports = got.get(name)

@@ -177,7 +177,8 @@ def _wrong_objects(database: Database, some: Sequence[Row[Any]]) -> dict[int, in
     right: dict[bytes, Callable[[bytes], bool]] = {
         bytes(row.object_name): are_right(bodies.get(row.id, Body(b"")), row.width) for row in some
     }
-    wrong = database.wrong_objects(right)
+    most = max(row.size * row.width for row in some)
+    wrong = database.wrong_objects(right, most)
     return {row.id: row.generation for row in some if bytes(row.object_name) in wrong}
 
 

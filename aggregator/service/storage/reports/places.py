@@ -44,12 +44,11 @@ def prove_waiting(database: Database) -> None:
         ConfigurationError: None of them is there.
         StoreError: We cannot tell.
     """
-
     was_readable = tables.report_groups.c.unreadable_since.is_(None)
 
-    def look(tx: Transaction) -> tuple[str, dict[bytes, Callable[[bytes], bool]]]:
+    def look(tx: Transaction) -> tuple[str, dict[bytes, Callable[[bytes], bool]], int]:
         if tx.objects is None:
-            return "", {}
+            return "", {}, 0
         rows = [
             row
             for query in _waiting()
@@ -58,13 +57,12 @@ def prove_waiting(database: Database) -> None:
             )
         ]
         some = rows[-_SAMPLE:]
-        right = {
-            row.object_name: are_right(Body(row.body, row.object_name), row.width) for row in some
-        }
-        return tx.objects.name, right
+        bodies = [(Body(row.body, row.object_name), row.width) for row in some]
+        right = {body.object_name or b"": are_right(body, width) for body, width in bodies}
+        return tx.objects.name, right, max((each.size(width) for each, width in bodies), default=0)
 
-    place, right = database.read_sync("look for bodies", look)
-    if right and len(database.wrong_objects(right)) == len(right):
+    place, right, most = database.read_sync("look for bodies", look)
+    if right and len(database.wrong_objects(right, most)) == len(right):
         raise ConfigurationError(
             f"report_bodies: {place} has none of {len(right)} objects with reports that wait: is "
             f"it the same account and address, or the disk there? {_REMEDY}"

@@ -4,6 +4,7 @@ import errno
 import os
 import threading
 import time
+import tracemalloc
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from tests.support.patience import PATIENCE_SECONDS
 
 NAMES = [bytes([number]) * NAME_SIZE for number in range(40)]
 CONTENTS = {name: name * 10_000 for name in NAMES}
+MOST = 10_000 * NAME_SIZE
 
 
 @pytest.fixture
@@ -42,11 +44,53 @@ def objects(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Objects]
 def test_what_is_put_is_returned_until_it_is_deleted(objects: Objects) -> None:
     objects.prove()
     objects.put(CONTENTS)
-    assert objects.get(NAMES) == CONTENTS
+    assert objects.get(NAMES, MOST) == CONTENTS
     objects.delete(NAMES[:30])
     objects.delete(NAMES[:1])  # once more
-    assert objects.get(NAMES) == {name: CONTENTS[name] for name in NAMES[30:]}
-    assert objects.get([]) == {}
+    assert objects.get(NAMES, MOST) == {name: CONTENTS[name] for name in NAMES[30:]}
+    assert objects.get([], MOST) == {}
+
+
+@pytest.mark.parametrize("place", ["folder", "bucket"])
+def test_of_what_is_larger_than_an_object_hardly_more_is_read(
+    place: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """A page of a gigabyte in the place of 160 kB would fill the memory of a leader."""
+    large = bytes(256 * MOST)
+    if place == "bucket":
+        served = request.getfixturevalue("bucket")
+        objects = objects_at("s3://bucket/leader")
+        objects.put(CONTENTS)
+        served.objects.update(dict.fromkeys(served.objects, large))
+    else:
+        objects = objects_at(f"file://{tmp_path}")
+        for name in NAMES:
+            (tmp_path / name.hex()).write_bytes(large[: 2 * MOST])
+        os.truncate(tmp_path / NAMES[0].hex(), 2**40)
+    tracemalloc.start()
+    try:
+        found = objects.get(NAMES, MOST)
+        assert tracemalloc.get_traced_memory()[1] < 2 * MOST * len(NAMES)
+    finally:
+        tracemalloc.stop()
+        objects.close()
+    assert not any(len(each) == MOST for each in found.values())
+    assert sum(map(len, found.values())) < 2 * MOST * len(NAMES)
+
+
+def test_what_is_no_file_is_no_object_and_nobody_waits_for_it(tmp_path: Path) -> None:
+    objects = objects_at(f"file://{tmp_path}")
+    fifo, directory, nothing, device, whole = (tmp_path / name.hex() for name in NAMES[:5])
+    os.mkfifo(fifo)
+    directory.mkdir()
+    nothing.symlink_to(tmp_path / "away")
+    device.symlink_to("/dev/zero")
+    whole.write_bytes(b"sealed")
+    assert objects.get(NAMES[:6], MOST) == {**dict.fromkeys(NAMES[:4], b""), NAMES[4]: b"sealed"}
+    right = dict.fromkeys(NAMES[:6], b"sealed".__eq__)
+    assert objects.wrong(right, MOST) == {*NAMES[:4], NAMES[5]}
+    assert objects.fault is None
+    objects.close()
 
 
 def test_nobody_but_the_owner_reads_a_folder(tmp_path: Path) -> None:
@@ -73,7 +117,7 @@ def test_a_folder_on_a_full_disk_says_so_and_keeps_nothing(
     assert list(tmp_path.iterdir()) == []
     assert objects.fault is not None
     objects.put(CONTENTS)
-    assert objects.get(NAMES) == CONTENTS
+    assert objects.get(NAMES, MOST) == CONTENTS
     assert objects.fault is None
     objects.close()
 
@@ -100,8 +144,8 @@ def test_what_is_being_put_when_another_fails_is_deleted_as_well() -> None:
             time.sleep(0.05)  # for those that would delete before this is there
             self.there.add(name)
 
-        def get(self, name: str) -> bytes | None:
-            raise AssertionError(name)
+        def get(self, name: str, most: int) -> bytes | None:
+            raise AssertionError(name, most)
 
         def delete(self, names: Sequence[str]) -> None:
             self.there.difference_update(names)
@@ -121,7 +165,7 @@ def test_a_bucket_that_refuses_is_asked_a_few_times_and_named_without_a_secret(
     objects = objects_at("s3://bucket/leader")
     bucket.status = status
     with pytest.raises(Unreachable, match="object storage s3://bucket/leader: ") as caught:
-        objects.get(NAMES[:1])
+        objects.get(NAMES[:1], MOST)
     assert len(bucket.requests) == (1 if status == 403 else 3)
     assert "secret" not in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -371,15 +371,16 @@ def test_the_place_is_asked_while_no_transaction_is_open(
     asked: list[list[str]] = []
     get = _Folder.get
 
-    def asking(place: _Folder, name: str) -> bytes | None:
+    def asking(place: _Folder, name: str, most: int) -> bytes | None:
         asked.append([*begun])
-        return get(place, name)
+        return get(place, name, most)
 
     monkeypatch.setattr(_Folder, "get", asking)
     monkeypatch.setattr(store, "_on_transaction", note)
     prove_waiting(store)
     assert give_up_unreadable(store).readable in (5, 9)
-    assert asked == [[]] * 4
+    assert len(asked) > 4
+    assert not any(asked)
 
 
 def test_nothing_is_given_up_if_reports_come_while_their_place_is_asked(
@@ -389,10 +390,10 @@ def test_nothing_is_given_up_if_reports_come_while_their_place_is_asked(
     upload(store, range(9))
     before, get = rows(store), _Folder.get
 
-    def asking(place: _Folder, name: str) -> bytes | None:
+    def asking(place: _Folder, name: str, most: int) -> bytes | None:
         monkeypatch.setattr(_Folder, "get", get)
         upload(store, range(10, 15))
-        return get(place, name)
+        return get(place, name, most)
 
     monkeypatch.setattr(_Folder, "get", asking)
     with pytest.raises(ConfigurationError, match="reports came meanwhile"):
