@@ -154,6 +154,7 @@ def restored(
     from aggregator.service.storage.engine.store_check import StoreCheck
     from aggregator.service.storage.engine.transaction import Transaction
     from aggregator.service.storage.opening import open_aggregator_store
+    from aggregator.service.storage.reports.claims import presume_asked
 
     settings = read_settings(config)
     if isinstance(settings, CollectorSettings):
@@ -176,6 +177,8 @@ def restored(
 
     def close(tx: Transaction) -> tuple[list[Presumed], int, int, dict[bytes, int]]:
         presumed, newer = [], destroy_newer_keys(tx)
+        if went_back:
+            presume_asked(tx)
         if seconds is not None and not trust_journal:
             presumed = presume_released(tx, role, seconds, settings.clock_skew_seconds)
         return presumed, newer, *close_without_keys(tx, gone)

@@ -304,6 +304,12 @@ def mark_asked(tx: Transaction, job: int) -> None:
     set_in_job(tx, job, asked_at=tx.now)
 
 
+def presume_asked(tx: Transaction) -> None:
+    """Take all waiting reports for asked about: requests of before may have been forgotten."""
+    never = update(tables.report_groups).where(_GROUP.asked_at.is_(None))
+    tx.connection.execute(never.values(asked_at=tx.now))
+
+
 def set_in_job(tx: Transaction, job: int, **values: int | None) -> None:
     """Set columns of the rows of all groups of a job."""
     keys = tx.connection.execute(_KEYS_OF_JOB, {"job": job}).scalars().all()

@@ -78,14 +78,15 @@ def test_a_task_is_forgotten_when_it_has_ended(config: Path, tmp_path: Path) -> 
     assert "was forgotten" in again.stderr
 
 
-@pytest.mark.slow
-def test_a_leader_does_not_start_without_the_place_in_which_reports_wait(tmp_path: Path) -> None:
-    """Uploaded reports are nowhere else: taking them for lost would reject them for good."""
-    lines = 'role = "leader"\ndatabase = "leader.sqlite"\nstore_key_file = "leader.key"\n'
+LINES = 'role = "leader"\ndatabase = "leader.sqlite"\nstore_key_file = "leader.key"\n'
+
+
+def with_a_body(tmp_path: Path) -> tuple[Path, Path]:
+    """Return the settings of a leader in whose folder of bodies, returned too, a report waits."""
     folder = tmp_path / "bodies"
     (tmp_path / "task.toml").write_text(provision(TASK, SeededEntropy(b"task"))[Role.LEADER])
     config = tmp_path / "leader.toml"
-    config.write_text(f'{lines}report_bodies = "file://{folder}"\n')
+    config.write_text(f'{LINES}report_bodies = "file://{folder}"\n')
     prio("task", "add", tmp_path / "task.toml", "--config", config)
     with open_aggregator(config) as desk:
         body = bytes(LEAST_BYTES)
@@ -93,12 +94,28 @@ def test_a_leader_does_not_start_without_the_place_in_which_reports_wait(tmp_pat
         desk.database.run_sync(
             "upload", lambda tx: put_reports(tx, TASK.task_id.value, [report], 9)
         )
-    config.write_text(lines)
+    return config, folder
+
+
+def test_a_store_that_went_back_frees_no_id(tmp_path: Path) -> None:
+    """A request that the store has forgotten may have had the report."""
+    config, folder = with_a_body(tmp_path)
+    prio("store", "restored", "--trust-journal", "--config", config)
+    shutil.rmtree(folder)
+    said = prio("store", "give-up-bodies", "--even-all", "--config", config).stdout
+    assert "1: one that is sent again is refused" in said
+
+
+@pytest.mark.slow
+def test_a_leader_does_not_start_without_the_place_in_which_reports_wait(tmp_path: Path) -> None:
+    """Uploaded reports are nowhere else: taking them for lost would reject them for good."""
+    config, folder = with_a_body(tmp_path)
+    config.write_text(LINES)
     serving = ("leader", "serve", "--processes=1", "--config", config)
     refused = prio(*serving, status=2).stderr
     assert f"report_bodies: is not set, and 1 reports that wait lie in folder {folder}" in refused
     shutil.rmtree(folder)
-    config.write_text(f'{lines}report_bodies = "file://{folder}"\n')
+    config.write_text(f'{LINES}report_bodies = "file://{folder}"\n')
     giving_up = ("store", "give-up-bodies", "--config", config)
     assert "is it the right place" in prio(*giving_up, status=2).stderr
     looked = prio(*giving_up, "--dry-run").stdout
