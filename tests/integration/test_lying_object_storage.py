@@ -116,6 +116,33 @@ async def test_reports_whose_object_is_answered_wrongly_wait_and_are_counted(
     await books(pair)
 
 
+async def test_a_body_that_is_unreadable_when_its_job_ends_is_named_and_waited_for(
+    pair: Pair, place: LyingPlace, between: Between
+) -> None:
+    """One report of three must wait, so the body is read once more."""
+    too_early = pair.task.profile.code(ReportError.REPORT_TOO_EARLY)
+
+    def reject_one(_request: httpx.Request, answer: httpx.Response) -> httpx.Response:
+        place.lie = LIES["not there"]
+        first, *rest = decode(AggregationJobResp, answer.content).verify_resps
+        resps = (VerifyRespReject(first.report_id, too_early), *rest)
+        headers = {name: answer.headers[name] for name in ("location", "content-type")}
+        content = encode(AggregationJobResp(resps))
+        return httpx.Response(answer.status_code, content=content, headers=headers)
+
+    between.change = reject_one
+    await pair.upload(await pair.reports([0, 1, 2]))
+    (name,) = place.stored
+    await pair.work()
+    (fault,) = await faults(pair)
+    assert f"object {name} of s3://reports/leader is not there, or not what" in fault
+    between.change = place.lie = None
+    await work_for(pair, HOUR)
+    assert await counts(pair) == {"aggregated": 3}
+    assert await faults(pair) == []
+    await books(pair)
+
+
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES)
 async def test_a_bucket_that_lies_over_http_costs_no_report_and_takes_none(
     pair: Pair, monkeypatch: pytest.MonkeyPatch, lie: Lie

@@ -126,6 +126,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
             return
         try:
             verified, rejected, lost = await self._finish(served, job, request, answer)
+            await self._commit(leased, request.body, verified, rejected, lost)
         except UnreadableBodies as error:
             await self._wait_for_bodies(leased, error)
         except ReportsLost as error:
@@ -137,12 +138,24 @@ class JobDriver(LeaseDriver[AggregationJob]):
             note_outcome(Outcome.UNUSABLE)
             await self._unusable(leased, f"the helper's answer: {error}", answer.location)
         else:
-            await self._commit(leased, request.body, verified, rejected, lost)
             await self._forget_too_early(served, rejected, answer.location or job.helper_location)
 
     async def _prepare(self, served: ServedTask, leased: Leased[AggregationJob]) -> _Request | None:
-        """Start verification and store the request; None if no report is left to ask about."""
-        keypairs, stored = await self._readable(leased)
+        """Start verification and store the request; None if no report is left to ask about.
+
+        Reports that cannot be read now are given back, for the job's others.
+        """
+        while True:
+            try:
+                return await self._prepare_all(served, leased)
+            except UnreadableBodies as error:  # of the job, or of a group of which some must wait
+                if not await self._set_aside(leased, error):
+                    raise
+
+    async def _prepare_all(
+        self, served: ServedTask, leased: Leased[AggregationJob]
+    ) -> _Request | None:
+        keypairs, stored = await self._reports(leased.job)
         sizes = report_sizes(served.task)
         reports, others = ReportColumns.joined(stored.body, stored.width, sizes)
         init = await self._runtime.verify(
@@ -185,15 +198,6 @@ class JobDriver(LeaseDriver[AggregationJob]):
             lambda tx: store_request(tx, leased.lease, body, rejects.reasons, later),
         )
         return _Request(body, init.state)
-
-    async def _readable(self, leased: Leased[AggregationJob]) -> _Reports:
-        """Return what `_reports` does, without the reports that cannot be read now."""
-        while True:
-            try:
-                return await self._reports(leased.job)
-            except UnreadableBodies as error:
-                if not await self._set_aside(leased, error):
-                    raise
 
     async def _set_aside(self, leased: Leased[AggregationJob], error: UnreadableBodies) -> int:
         """Give the reports back that cannot be read now, for the job's others; say how many."""
