@@ -187,7 +187,8 @@ def leader_finish(
         response: The helper's answer, encoded.
 
     Returns:
-        The leader's out shares, and the reports that either aggregator rejected.
+        The leader's out shares, and the reports that either aggregator rejected, those that are
+        lost here last.
 
     Raises:
         DecodeError: The answer is no AggregationJobResp.
@@ -205,8 +206,14 @@ def leader_finish(
         named.insert(place, report_id)
     size = ping_pong.message_size(vdaf.verifier_message_size)
     messages, codes = _read_response(response, named, size)
+    gone: list[Rejected] = []
     if state.lost:
+        named_codes = codes
         messages, codes = _without(state.lost, messages, codes)
+        gone = [
+            Rejected(ReportId(report_id), task.profile.report_error(named_codes[place]))
+            for place, report_id in sorted(state.lost.items())
+        ]
     refused: dict[int, AnyReportError] = {
         asked[place]: task.profile.report_error(code) for place, code in codes.items()
     }
@@ -224,7 +231,7 @@ def leader_finish(
     ]
     if len(rejected) > len(refused):
         raise IncompatibleResponse("a report that the helper accepted fails here")
-    return verified, rejected
+    return verified, [*rejected, *gone]
 
 
 def largest_response(task: Task, request: bytes) -> int:

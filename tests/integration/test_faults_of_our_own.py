@@ -5,12 +5,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import httpx
 from sqlalchemy import delete, insert, select
 
 from aggregator.dap.hpke import HpkeConfig
 from aggregator.dap.messages import Report
 from aggregator.dap.profile import DAP_18
 from aggregator.dap.report_errors import ReportError
+from aggregator.dap.times import DAY
 from aggregator.entropy import SystemEntropy
 from aggregator.protocol.reports import HELPER_MAX_AGE_SECONDS
 from aggregator.service.runtime.key_rotation import new_key
@@ -21,9 +23,10 @@ from aggregator.service.storage.operator.interventions import abandon_aggregatio
 from aggregator.service.storage.reports.counters import Stage, report_counts
 from aggregator.service.storage.tasks.hpke_keys import retire_hpke_key
 from aggregator.service.storage.tasks.version import settings_changed
+from tests.support.between import Between
 from tests.support.clock import ManualClock
 from tests.support.entropy import SeededEntropy
-from tests.support.pair import NOW, Pair, Service, pair_of
+from tests.support.pair import LEASE_SECONDS, NOW, Pair, Service, pair_of
 from tests.support.reports import make_reports
 
 ROUNDS, A_MINUTE = 5, 61
@@ -111,6 +114,30 @@ async def test_reports_whose_key_the_leader_lacks_wait_and_are_counted_when_it_i
     put_key(pair.leader, row)
     assert (await pair.collect()).report_count == 6
     assert counts(pair) == {"aggregated": 6}
+
+
+async def test_reports_whose_key_is_away_when_the_helper_finds_them_too_early_wait_for_both(
+    pair: Pair, between: Between
+) -> None:
+    """Nobody has given them up."""
+    set_clock(pair.helper, ManualClock(NOW - DAY))
+
+    def lost(_request: httpx.Request, _answer: httpx.Response) -> httpx.Response:
+        raise httpx.ReadError("the connection broke")
+
+    await pair.upload(await pair.reports([0, 1, 2]))
+    between.change = lost
+    await pair.work()
+    between.change = None
+    pair.leader.restart()
+    row = take_key(pair.leader, (await pair.configs())[0].id)
+    pair.clock.advance(LEASE_SECONDS + 1)
+    await pair.work()
+    assert counts(pair) == {}
+    put_key(pair.leader, row)
+    set_clock(pair.helper, pair.clock)
+    assert (await pair.collect()).report_count == 3
+    assert counts(pair) == {"aggregated": 3}
 
 
 async def test_reports_whose_key_never_comes_back_are_given_up_by_an_operator_alone(

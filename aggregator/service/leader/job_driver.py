@@ -227,7 +227,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
     async def _finish(
         self, served: ServedTask, job: AggregationJob, request: _Request, answer: Answer
     ) -> tuple[Verified, list[Rejected], list[bytes]]:
-        """Return what `leader_finish` returns, and the ids of lost reports that were rejected.
+        """Return what `leader_finish` returns, without reports that were given up, and their ids.
 
         Raises:
             UnreadableBodies: The state must be recomputed, and bodies cannot be read now.
@@ -245,7 +245,10 @@ class JobDriver(LeaseDriver[AggregationJob]):
                 state = leader_resume(served.task, key, keypairs, request.body, reports)
             answered = served.task.profile.framing.read_answer(answer.body)
             verified, rejected = leader_finish(served.task, state, answered)
-            return verified, rejected, [*state.lost.values()]
+            # The others of what is lost lack a key, and may wait for it as they may for their time.
+            given_up = {*state.lost.values()} - {*again[1].ids}
+            others = [each for each in rejected if each.report_id.value not in given_up]
+            return verified, others, [*given_up]
 
         return await self._runtime.verify(served.task, finish)
 

@@ -296,7 +296,7 @@ def finish_aggregation_job(
         aggregated: Ids of the reports that were merged.
         rejected: Ids of others, each with its reason.
         too_early: Ids of those whose time has not come: they wait for another job.
-        lost: Ids of more that are rejected, which an operator has given up or which we cannot open.
+        lost: Ids of more that are rejected, which an operator has given up.
 
     Raises:
         Conflict: The reports named are not exactly the job's.
