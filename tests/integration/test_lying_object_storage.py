@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from contextlib import suppress
 
 import httpx
 import pytest
@@ -25,7 +26,7 @@ from tests.support.balance import check_books
 from tests.support.between import Between
 from tests.support.lying_place import LIES, Lie, LyingPlace
 from tests.support.object_server import bucket_server
-from tests.support.pair import Pair
+from tests.support.pair import Died, Pair
 
 HOUR = 3600
 
@@ -141,6 +142,57 @@ async def test_a_body_that_is_unreadable_when_its_job_ends_is_named_and_waited_f
     assert await counts(pair) == {"aggregated": 3}
     assert await faults(pair) == []
     await books(pair)
+
+
+@pytest.mark.parametrize("moment", ["before commit", "committed"])
+@pytest.mark.parametrize(
+    "name",
+    ["upload", "set reports aside", "reports readable again", "give up bodies"],
+)
+async def test_a_leader_that_dies_beside_unreadable_bodies_loses_nothing(
+    pair: Pair, place: LyingPlace, name: str, moment: str
+) -> None:
+    deaths: list[str] = []
+
+    def die_once(transaction: str, at: str) -> None:
+        if (transaction, at) == (name, moment) and not deaths:
+            deaths.append(name)
+            raise Died
+
+    async def work() -> None:
+        try:
+            await work_for(pair, HOUR)
+        except* Died:
+            pair.leader.restart()
+            await books(pair)
+            await work_for(pair, HOUR)
+
+    pair.leader.on_moment = die_once
+    reports = await pair.reports([0, 1, 2])
+    for _ in range(2):  # as a client does that got no answer
+        with suppress(httpx.TransportError):
+            await pair.upload(reports)
+    place.lie = LIES["not there"]
+    await work()
+    assert (await faults(pair)) != []
+    place.lie = None
+    if name == "give up bodies":
+        kept = dict(place.stored)
+        place.stored.clear()
+        try:
+            await give_up(pair, even_all=True)
+        except Died:
+            pair.leader.restart()
+            await books(pair)
+        place.stored.update(kept)
+        assert await told(pair, reports) == []
+    await work()
+    assert deaths == [name]
+    given_up = {"dropped_by_operator": 3} if len(place.stored) == 2 else {}
+    assert bool(given_up) == ((name, moment) == ("give up bodies", "committed"))
+    assert await counts(pair) == {"aggregated": 3, **given_up}
+    assert (await pair.collect()).report_count == 3
+    await books(pair, again=sum(given_up.values()))
 
 
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES)
