@@ -152,10 +152,13 @@ async def test_a_share_is_confirmed_by_a_helper_that_asks_for_rest_meanwhile(
         await pair.close()
 
 
+@pytest.mark.parametrize(
+    ("status", "content"), [(503, b""), (202, b""), (200, b"no share"), (200, b"")]
+)
 async def test_a_share_of_which_one_answer_came_waits_for_a_second(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, content: bytes
 ) -> None:
-    """The helper is away for long after an answer with a bit turned on its way."""
+    """The helper is away for long after an answer with a bit turned on its way, or seems to be."""
     monkeypatch.setattr(peer, "_wait", lambda *_: 0.0)
     is_away = True
 
@@ -164,7 +167,9 @@ async def test_a_share_of_which_one_answer_came_waits_for_a_second(
     ) -> httpx.Response:
         if "/aggregate_shares" not in request.url.path or not is_away:
             return answer
-        return lie(1, request, answer) if number == 0 else httpx.Response(503)
+        headers = {name: answer.headers[name] for name in ("location", "content-type")}
+        away = httpx.Response(status, content=content, headers=headers)
+        return lie(1, request, answer) if number == 0 else away
 
     pair = Pair(tmp_path, make_task(min_batch_size=len(MEASUREMENTS)))
     middle = Middle(turned_and_away, (LEADER_URL, pair.leader), (HELPER_URL, pair.helper))

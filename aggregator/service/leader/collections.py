@@ -261,9 +261,9 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
         If the helper seals its share anew each time, we take the last answer.
 
         Raises:
-            DecodeError: No answer is an aggregate share.
-            PeerUnreachable: The helper went away before two answers agreed. The batch stays frozen,
-                and nothing is lost by asking again.
+            DecodeError: One answer at most is an aggregate share.
+            PeerUnreachable: The same, and the helper went away. The batch stays frozen, and nothing
+                is lost by asking again.
         """
         if served.task.profile.seals_anew:
             return decode(AggregateShare, body)
@@ -283,12 +283,9 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
                 body = (await self._ask(served, job, request)).carried(AggregateShare.message)
             except PeerUnreachable as error:
                 away, body = error, b""
-        if not shares:
-            raise fault
-        if len(shares) == 1 and away is not None:
-            raise away
-        if len(shares) > 1:
-            log.warning("helper's aggregate share came in several versions", versions=len(shares))
+        if len(shares) <= 1:
+            raise away if shares and away is not None else fault
+        log.warning("helper's aggregate share came in several versions", versions=len(shares))
         return shares[-1]
 
     async def _finish(
