@@ -24,7 +24,6 @@ class Verdict(StrEnum):
 
     COUNTED = "counted"
     LATE = "late"
-    REFUSED = "refused"
     EARLY = "early"
     """It waits for its time, and is never refused for this."""
 
@@ -40,9 +39,6 @@ _VERDICTS = {
     ReportError.BATCH_COLLECTED: Verdict.LATE,
     ReportError.REPORT_DROPPED: Verdict.LATE,
     ReportError.TASK_EXPIRED: Verdict.LATE,
-    # A leader that says so of an upload remembers that the report did not count.
-    ReportError.VDAF_VERIFY_ERROR: Verdict.REFUSED,
-    ReportError.HPKE_DECRYPT_ERROR: Verdict.REFUSED,
     ReportError.REPORT_TOO_EARLY: Verdict.EARLY,
     ReportError.TASK_NOT_STARTED: Verdict.EARLY,
     # What leaders answer, by the draft or by habit, to a report sealed to a key they do not have.
@@ -66,8 +62,7 @@ def outcome_of(error: str) -> Outcome | None:
     verdict = verdict_of(error)
     if verdict is Verdict.COUNTED:
         return Outcome(State.COUNTED)
-    is_final = verdict in (Verdict.LATE, Verdict.REFUSED)
-    return Outcome(State(verdict), error) if is_final else None
+    return Outcome(State.LATE, error) if verdict is Verdict.LATE else None
 
 
 def declined(record: Record, now: int) -> Record:

@@ -329,8 +329,6 @@ def test_what_people_answer_is_what_is_counted_and_who_says_nothing_is_counted_t
     [
         (ReportError.REPORT_REPLAYED, "Your answers are counted."),
         (ReportError.REPORT_DROPPED, "Your answers came too late to be counted."),
-        (ReportError.VDAF_VERIFY_ERROR, "Your answers were not taken."),
-        (ReportError.HPKE_DECRYPT_ERROR, "Your answers were not taken."),
         (ReportError.INVALID_MESSAGE, "kept on this device"),
         (None, "kept on this device"),
     ],

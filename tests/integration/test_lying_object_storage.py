@@ -423,5 +423,5 @@ async def test_a_report_that_was_refused_when_it_was_verified_is_told_so_when_it
     await pair.upload([good, bad])
     await pair.work_until_idle()
     assert await counts(pair) == {"aggregated": 1, "hpke_decrypt_error": 1}
-    assert await told(pair, [good, bad, bad]) == [ReportError.HPKE_DECRYPT_ERROR.draft_name] * 2
+    assert await told(pair, [good, bad, bad]) == [ReportError.REPORT_DROPPED.draft_name] * 2
     await books(pair)

@@ -31,8 +31,6 @@ const LONGEST_WAIT = 3_600_000; // a timer of more than 2^31 goes off at once
 const VERDICTS = {
   report_replayed: 'counted', '': 'counted', // there was none
   batch_collected: 'late', report_dropped: 'late', task_expired: 'late',
-  // A leader that says so of an upload remembers that the report did not count.
-  vdaf_verify_error: 'refused', hpke_decrypt_error: 'refused',
   report_too_early: 'early', task_not_started: 'early', unrecognizedTask: 'early',
   outdated_config: 'outdated', hpke_unknown_config_id: 'outdated',
 };

@@ -297,7 +297,6 @@ rejected_reports = _table(
     _task(primary_key=True),
     _bytes("report_id", "DAP ReportID, 16 bytes.", 16, primary_key=True),
     _integer("day", "Days since 1970; when the report was rejected or given up."),
-    _text("reason", "Why it does not count: the name of an error in the drafts, or our own."),
     _bytes(
         "sha256",
         "SHA-256 of the encoded Report if an operator gave it up before any request to the Helper "

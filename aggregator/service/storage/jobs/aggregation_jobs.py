@@ -316,7 +316,7 @@ def finish_aggregation_job(
     _postpone(tx, task_id, lease.key, too_early)
     reject_reports(tx, task_id, lease.key, rejected)
     unreadable = ReportError.INVALID_MESSAGE.draft_name
-    remember_rejected(tx, tx.task_key(task_id), dict.fromkeys(lost, unreadable))
+    remember_rejected(tx, tx.task_key(task_id), lost)
     dropped = drop_reports(tx, task_id, lease.key)
     if len(set(named)) != len(named) or dropped != len(aggregated) + len(lost):
         raise tx.refuse(Conflict("an aggregation job must end with each of its reports named once"))

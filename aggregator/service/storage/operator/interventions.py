@@ -82,7 +82,7 @@ def abandon_aggregation_job(tx: Transaction, job_id: bytes, *, returned: bool) -
         given_back = return_reports(tx, key)
         reject_late(tx, task_id, given_back)
         return given_back.total()
-    dropped = drop_uncounted(tx, task_id, key, DROPPED)
+    dropped = drop_uncounted(tx, task_id, key)
     if dropped:
         count_reports(tx, task_id, Stage.AGGREGATION, {DROPPED: dropped})
     return dropped

@@ -264,7 +264,7 @@ def _give_up(
         ids, sha256 = body.ids(group.width), body.sha256(group.width)
         live = {ids[place]: sha256[place] for place in group.places}
         free = live if not is_asked and _is_free(group, body) else {}
-        remember_rejected(tx, group.task, dict.fromkeys(live, DROPPED), free)
+        remember_rejected(tx, group.task, live, free)
     if is_asked:
         give_up_row(tx, group.generation, group.id)
         table = tables.report_groups

@@ -2,8 +2,8 @@
 
 The id of a report stays spent whatever became of it: other bytes under a used id would reuse a
 nonce. One case is free again: an operator has given the report up, no request to the helper ever
-had it, and the very same bytes come again. Clients read `report_replayed` as counted, so no report
-that does not count is ever called so.
+had it, and the very same bytes come again. Clients read `report_replayed` as counted, so what does
+not count is called `report_dropped`.
 """
 
 import hashlib
@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 
 from sqlalchemy import Table, bindparam, delete, select
 
-from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import DAY
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.backends import Insert
@@ -23,7 +22,7 @@ _REJECTED = tables.rejected_reports
 def remember_rejected(
     tx: Transaction,
     task: int,
-    reasons: Mapping[bytes, str],
+    report_ids: Iterable[bytes],
     sha256: Mapping[bytes, bytes] | None = None,
 ) -> None:
     """Remember that reports were stored and do not count.
@@ -31,22 +30,19 @@ def remember_rejected(
     Args:
         tx: The transaction.
         task: The task's key.
-        reasons: Why, by the report's id.
+        report_ids: Their ids.
         sha256: The SHA-256 of those whose very bytes are taken again, by the report's id.
     """
     free = {} if sha256 is None else sha256
     place = {"task": task, "day": tx.now // DAY}
-    rows = [
-        {**place, "report_id": each, "reason": why, "sha256": free.get(each)}
-        for each, why in sorted(reasons.items())
-    ]
+    rows = [{**place, "report_id": each, "sha256": free.get(each)} for each in sorted(report_ids)]
     if rows:
         tx.run(tx.prepared(_remembering), *rows)
 
 
 def _remembering(insert: Callable[[Table], Insert]) -> Insert:
     statement = insert(_REJECTED)
-    names = ("day", "reason", "sha256")
+    names = ("day", "sha256")
     return statement.on_conflict_do_update(
         index_elements=["task", "report_id"],
         set_={name: statement.excluded[name] for name in names},
@@ -55,42 +51,25 @@ def _remembering(insert: Callable[[Table], Insert]) -> Insert:
 
 def rejected_before(
     tx: Transaction, task: int, report_ids: Iterable[bytes]
-) -> dict[bytes, tuple[ReportError, bytes | None]]:
-    """Return why reports with known ids do not count, and the SHA-256 of those that are free again.
+) -> dict[bytes, bytes | None]:
+    """Return which reports with known ids do not count, with the SHA-256 of those that are free.
 
     Those that count, or wait to be counted, are left out.
     """
     wanted = sorted({*report_ids})
-    found: dict[bytes, tuple[ReportError, bytes | None]] = {}
+    found: dict[bytes, bytes | None] = {}
     for start in range(0, len(wanted), _IDS_PER_QUERY):
         some = wanted[start : start + _IDS_PER_QUERY]
-        for report_id, reason, sha256 in tx.run(_LOOKING, {"task": task, "ids": some}):
-            found[bytes(report_id)] = (_error(reason), None if sha256 is None else bytes(sha256))
+        for report_id, sha256 in tx.run(_LOOKING, {"task": task, "ids": some}):
+            found[bytes(report_id)] = None if sha256 is None else bytes(sha256)
     return found
 
 
 _IDS_PER_QUERY = 500
-_LOOKING = select(_REJECTED.c.report_id, _REJECTED.c.reason, _REJECTED.c.sha256).where(
+_LOOKING = select(_REJECTED.c.report_id, _REJECTED.c.sha256).where(
     _REJECTED.c.task == bindparam("task"),
     _REJECTED.c.report_id.in_(bindparam("ids", expanding=True)),
 )
-
-
-_TOLD = {
-    each.draft_name: each
-    for each in (
-        ReportError.BATCH_COLLECTED,
-        ReportError.HPKE_DECRYPT_ERROR,
-        ReportError.VDAF_VERIFY_ERROR,
-    )
-}
-"""What is told as it is. Of another reason, a client would wait or send the report again, or even
-take it for counted."""
-
-
-def _error(reason: str) -> ReportError:
-    """Return what a client is told; it may have been the helper's or the operator's reason."""
-    return _TOLD.get(reason, ReportError.REPORT_DROPPED)
 
 
 def take_again(tx: Transaction, task: int, report_id: bytes, body: bytes) -> bool:

@@ -40,10 +40,10 @@ def drop_reports(tx: Transaction, task_id: bytes, job: int) -> int:
     return _drop(tx, tx.task_key(task_id), _DROPPING, {"job": job})
 
 
-def drop_uncounted(tx: Transaction, task_id: bytes, job: int, why: str) -> int:
+def drop_uncounted(tx: Transaction, task_id: bytes, job: int) -> int:
     """Drop the job's reports, none of which counts; return how many there were."""
     task = tx.task_key(task_id)
-    _remember(tx, task, tx.connection.execute(_OF_JOB, {"job": job}).scalars(), why)
+    _remember(tx, task, tx.connection.execute(_OF_JOB, {"job": job}).scalars())
     return drop_reports(tx, task_id, job)
 
 
@@ -55,18 +55,18 @@ def reject_waiting(tx: Transaction, task_id: bytes, batch: Batch, why: str) -> i
     task = tx.task_key(task_id)
     place = {"first": batch.first, "last": batch.last}
     waiting = tx.connection.execute(_UNCLAIMED, {"task": task, **place}).scalars()
-    _remember(tx, task, waiting, why)
+    _remember(tx, task, waiting)
     rejected = _drop(tx, task, _DROPPING_UNCLAIMED, place)
     if rejected:
         count_reports(tx, task_id, Stage.AGGREGATION, {why: rejected})
     return rejected
 
 
-def _remember(tx: Transaction, task: int, keys: Iterable[int], why: str) -> None:
+def _remember(tx: Transaction, task: int, keys: Iterable[int]) -> None:
     """Remember the ids of the reports in some groups, one group in memory at a time."""
     for key in [*keys]:
         for group in as_groups(tx.connection.execute(_ONE, {"key": key})):
-            remember_rejected(tx, task, dict.fromkeys(ids_of(tx, group), why))
+            remember_rejected(tx, task, ids_of(tx, group))
 
 
 def ids_of(tx: Transaction, group: Group) -> list[bytes]:

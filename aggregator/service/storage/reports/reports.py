@@ -108,7 +108,7 @@ def _seen_again(
     closed: Container[bytes],
     room: Mapping[bytes, Room],
 ) -> list[ReportError | None]:
-    """Say of replays that do not count why, or None of those that an operator has freed."""
+    """Say of replays that do not count that they are dropped, or None of those that are free."""
     told = [*errors]
     replays = [place for place, error in enumerate(errors) if error is ReportError.REPORT_REPLAYED]
     known = rejected_before(tx, task, [reports[place].report_id for place in replays])
@@ -117,8 +117,8 @@ def _seen_again(
         report = reports[place]
         if report.report_id not in known:
             continue
-        told[place], sha256 = known[report.report_id]
-        if sha256 is None:
+        told[place] = ReportError.REPORT_DROPPED
+        if known[report.report_id] is None:
             continue
         # Only a full batch is counted report by report (`admit`); others have room for all.
         (refused,) = let_in([report.bucket], closed, room)

@@ -224,9 +224,6 @@ def test_a_clock_that_is_ahead_makes_a_report_wait_for_its_time(world: World) ->
         (says(ReportError.BATCH_COLLECTED), Outcome(State.LATE, "batch_collected")),
         (says(ReportError.REPORT_DROPPED), Outcome(State.LATE, "report_dropped")),
         (says(ReportError.TASK_EXPIRED), Outcome(State.LATE, "task_expired")),
-        # What a leader says of a repeated report that did not count.
-        (says(ReportError.VDAF_VERIFY_ERROR), Outcome(State.REFUSED, "vdaf_verify_error")),
-        (says(ReportError.HPKE_DECRYPT_ERROR), Outcome(State.REFUSED, "hpke_decrypt_error")),
     ],
 )
 def test_each_end_has_its_name(world: World, turn: Turn, outcome: Outcome) -> None:

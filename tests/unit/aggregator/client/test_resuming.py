@@ -65,8 +65,8 @@ def test_after_an_answer_that_was_lost_the_same_bytes_follow_until_all_are_settl
 
 def test_what_was_refused_is_said_again_and_not_sent_again(tmp_path: Path) -> None:
     leader, file = ToldLeader(), tmp_path / "reports"
-    leader.turns = [says(ReportError.VDAF_VERIFY_ERROR)]
-    refused = Outcome(State.REFUSED, ReportError.VDAF_VERIFY_ERROR.draft_name)
+    leader.turns = [says(ReportError.REPORT_DROPPED)]
+    refused = Outcome(State.LATE, ReportError.REPORT_DROPPED.draft_name)
     for _ in range(2):
         assert upload(file, leader, [1, 0]) == (Counter({COUNTED: 1, refused: 1}), None)
     assert len(leader.posts) == 1

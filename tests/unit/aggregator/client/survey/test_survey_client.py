@@ -123,9 +123,9 @@ def test_a_refusal_comes_back_by_report_with_its_reason(world: World) -> None:
     survey = world.begin()
     first, second = (survey.put({"hours": 1}, person=name) for name in "ab")
     unnamed = survey.put({"hours": 2})
-    world.leader.turns = [says(ReportError.VDAF_VERIFY_ERROR)]
+    world.leader.turns = [says(ReportError.REPORT_DROPPED)]
     survey.reporter.flush()
-    refused = Outcome(State.REFUSED, "vdaf_verify_error")
+    refused = Outcome(State.LATE, "report_dropped")
     assert {report: (person, said) for report, person, said, _ in world.settled} == {
         first: ("a", refused),
         second: ("b", Outcome(State.COUNTED)),

@@ -368,10 +368,10 @@ def test_a_refusal_says_of_which_question_it_is_and_the_other_report_counts(worl
     survey.reporter.flush()  # nothing, and nobody is asked
     assert world.leader.posts == []
     report = survey.put({"word": "knee"}, person="17")
-    world.leader.turns = [stores, says(ReportError.VDAF_VERIFY_ERROR)]
+    world.leader.turns = [stores, says(ReportError.REPORT_DROPPED)]
     done = survey.reporter.flush()
-    assert (done.counted, done.refused, done.waiting) == (1, 1, 0)
-    refused = Outcome(State.REFUSED, "vdaf_verify_error")
+    assert (done.counted, done.late, done.waiting) == (1, 1, 0)
+    refused = Outcome(State.LATE, "report_dropped")
     counted = Outcome(State.COUNTED)
     assert [(person, said, question) for _, person, said, question in world.settled] == [
         ("17", counted, None),

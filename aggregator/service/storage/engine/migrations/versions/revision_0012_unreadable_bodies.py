@@ -44,7 +44,6 @@ def upgrade() -> None:
         sa.Column("task", BIGINT, nullable=False),
         sa.Column("report_id", sa.LargeBinary(length=16), nullable=False),
         sa.Column("day", sa.Integer(), nullable=False),
-        sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("sha256", sa.LargeBinary(length=32), nullable=True),
         sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_rejected_reports_task"),
         sa.PrimaryKeyConstraint("task", "report_id", name="pk_rejected_reports"),
