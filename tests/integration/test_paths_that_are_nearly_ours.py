@@ -105,6 +105,10 @@ def near(path: str) -> Iterator[str]:
     """Yield what a proxy would not take for a path, and the framework might."""
     yield f"{path}%0a"
     yield f"{path}%0A"
+    for at, character in enumerate(path):
+        if character != "/":
+            for escaped in (f"%{ord(character):02x}", f"%{ord(character):02X}"):
+                yield path[:at] + escaped + path[at + 1 :]
     for found in re.finditer("/", path[1:]):
         before, after = path[: found.start() + 1], path[found.start() + 2 :]
         for escaped in ("%2f", "%2F", "%0a/", "/%0a"):
