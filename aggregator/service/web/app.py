@@ -52,6 +52,10 @@ MONITORING_PATHS = ("/health", "/metrics", "/healthz", "/readyz")
 _REFUSAL = "prio.refusal"
 """The key in a request's scope of what its log line says of why it was refused."""
 
+LONGEST_PATH = 200
+"""The most characters of a path in the log, which a stranger could fill by the gigabyte: ours have
+some 120, and those of the endpoint that they are served below."""
+
 FULL_DISK_SECONDS = 60
 """How soon a peer is asked to retry if our disk is full."""
 
@@ -175,7 +179,7 @@ class Edge:
                     log.warning("request took too long")
                     await busy_response()(scope, receive, send_and_note)
             except Exception as error:  # the outermost edge: logged and answered
-                log.exception("request failed", exc_info=error, path=scope["path"])
+                log.exception("request failed", exc_info=error, path=_shown(scope["path"]))
                 let_go(error)
                 if not status:
                     await internal_error_response()(scope, receive, send_and_note)
@@ -194,7 +198,7 @@ class Edge:
                 "request refused" if refusal else "request",
                 **refusal,
                 method=scope["method"],
-                path=scope["path"],
+                path=_shown(scope["path"]),
                 status=status,
                 milliseconds=round(1000 * seconds, 1),
             )
@@ -203,6 +207,12 @@ class Edge:
 
 
 _NOT_FOUND: Final[ASGIApp] = http_error_response(HTTP_404_NOT_FOUND, "Not Found")
+
+
+def _shown(path: str) -> str:
+    """Return as much of a path as the log shows."""
+    more = len(path) - LONGEST_PATH
+    return path if more <= 0 else f"{path[:LONGEST_PATH]}... and {more:,} characters"
 
 
 def _resource(scope: Scope) -> str:
