@@ -159,6 +159,8 @@ class Sqlite:
     def damage(self) -> str | None:
         """Return what any process has found wrong with the file, until a check finds nothing."""
         try:
+            # That asks for no descriptor: without one, a whole file would be called damaged.
+            self._mark.lstat()
             return read_plain(self._mark).decode("utf-8").strip() or "no more is known"
         except FileNotFoundError:
             return None

@@ -4,12 +4,14 @@ Nothing more is written to it by any process, until a check finds nothing.
 """
 
 import functools
+import os
 import random
+import resource
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -232,6 +234,37 @@ def test_a_transaction_that_meets_damage_is_the_last_that_writes(
     assert started.state == "nothing found"
     store = make_store(file.parent)
     upload(store, range(50, 60))
+    store.close()
+
+
+@contextmanager
+def without_descriptors() -> Iterator[None]:
+    """Leave this process no file descriptor to open a file by."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 256), hard))
+    opened: list[int] = []
+    try:
+        with suppress(OSError):
+            while True:
+                opened.append(os.open(os.devnull, os.O_RDONLY))
+        yield
+    finally:
+        for each in opened:
+            os.close(each)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_process_without_descriptors_calls_no_store_damaged_that_nobody_found_so(
+    file: Path,
+) -> None:
+    store = make_store(file.parent)
+    upload(store, range(50, 60))
+    with without_descriptors():
+        upload(store, range(60, 70))
+    assert (stored(store), store.read_sync("look", disk_faults)) == (len(SOME) + 20, [])
+    file.with_name(f"{file.name}.damaged").write_text(FOUND)
+    with without_descriptors(), pytest.raises(Damaged, match=r"\.damaged says so"):
+        upload(store, range(70, 80))
     store.close()
 
 
