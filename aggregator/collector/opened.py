@@ -37,7 +37,7 @@ from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
-from aggregator.protocol.task_file import task_from_toml
+from aggregator.protocol.task_file import stored_task
 from aggregator.service.config import CollectorSettings, read_settings_of
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import CollectionState
@@ -149,7 +149,7 @@ class AsyncCollector:
     async def tasks(self) -> list[Task]:
         """Return the tasks that this collector has, oldest first."""
         definitions = await self._database.read("list tasks", store.list_definitions)
-        return [task_from_toml(each) for each in definitions]
+        return [stored_task(each) for each in definitions]
 
     async def task(self, task_id: TaskId | str) -> Task:
         """Return one task; a `ParameterError` if the collector does not have it."""

@@ -51,6 +51,26 @@ def task_from_toml(text: str) -> Task:
     return tasks[0]
 
 
+def stored_task(text: str) -> Task:
+    """Read the file of a task that a party has stored; a message names the task, too.
+
+    What an earlier build took may be refused now, and the store has many tasks. Raises like
+    `task_from_toml`.
+    """
+    try:
+        return task_from_toml(text)
+    except ParameterError as error:
+        raise ParameterError(f"stored task {_id_in(text)}: {error}") from error
+
+
+def _id_in(text: str) -> str:
+    """Return the id in a file that cannot be read as a whole."""
+    try:
+        return escaped(str(read_tables(text)[0].get("id", "without an id")))
+    except ParameterError:
+        return "without an id"
+
+
 def tasks_from_toml(text: str) -> list[Task]:
     """Read a file of one or more tasks, such as a survey's; raises like `task_from_toml`."""
     tables = read_tables(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from aggregator.cli.options import time_text
 from aggregator.cli.service.parties import no_task
 from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError
-from aggregator.protocol.task_file import task_from_toml
+from aggregator.protocol.task_file import stored_task
 from aggregator.service.storage.tasks import tasks as task_store
 
 if TYPE_CHECKING:
@@ -83,12 +84,22 @@ class AggregatorDesk:
     def tasks(self) -> list[Task]:
         """Return the tasks that we take part in, oldest first."""
         stored = self.database.read_sync("list tasks", task_store.list_tasks)
-        return [task_from_toml(each.definition) for each in stored]
+        return [stored_task(each.definition) for each in stored]
 
     def tasks_ever(self) -> list[Task]:
         """Return the tasks of `tasks` and those that were forgotten, whose releases count too."""
         stored = self.database.read_sync("list all tasks", task_store.list_all_tasks)
-        return [task_from_toml(each.definition) for each in stored]
+        return [stored_task(each.definition) for each in stored]
+
+    def titles(self) -> dict[str, str]:
+        """Return the titles of all tasks that can be read, by their ids."""
+        from aggregator.dap.ids import TaskId
+
+        found = {}
+        for each in self.database.read_sync("list all tasks", task_store.list_all_tasks):
+            with suppress(ParameterError):
+                found[str(TaskId(each.task_id))] = stored_task(each.definition).title
+        return found
 
     def task_states(self) -> list[tuple[Task, Sequence[str]]]:
         """Return the tasks of `tasks`, each with its states for a list."""
@@ -97,7 +108,7 @@ class AggregatorDesk:
         def read(tx: Transaction) -> list[tuple[Task, Sequence[str]]]:
             stored = task_store.list_tasks(tx)
             return [
-                (task_from_toml(each.definition), self._state(progress))
+                (stored_task(each.definition), self._state(progress))
                 for each, progress in zip(stored, task_progress(tx), strict=True)
             ]
 
@@ -132,7 +143,7 @@ class AggregatorDesk:
         )
         if stored is None:
             raise no_task(task_id)
-        return task_from_toml(stored.definition)
+        return stored_task(stored.definition)
 
     def document(self, task_id: TaskId) -> Document:
         """Return a task and the counts of its reports, by stage and reason."""
@@ -146,7 +157,7 @@ class AggregatorDesk:
             own = stored.retention_seconds
             counts = {str(stage): report_counts(tx, task_id.value, stage) for stage in Stage}
             return {
-                **task_document(task_from_toml(stored.definition)),
+                **task_document(stored_task(stored.definition)),
                 "role": self.role.name.lower(),
                 "created_at": stored.created_at,
                 "ended_at": stored.ended_at,

@@ -10,7 +10,7 @@ from aggregator.cli.options import time_text
 from aggregator.cli.service.parties import no_task
 from aggregator.collector import store as collector_store
 from aggregator.errors import ParameterError
-from aggregator.protocol.task_file import task_from_toml
+from aggregator.protocol.task_file import stored_task
 from aggregator.service.storage.engine.states import CollectionState
 
 if TYPE_CHECKING:
@@ -69,13 +69,13 @@ class CollectorDesk:
     def tasks(self) -> list[Task]:
         """Return the tasks that we collect, oldest first."""
         definitions = self.database.read_sync("list tasks", collector_store.list_definitions)
-        return [task_from_toml(each) for each in definitions]
+        return [stored_task(each) for each in definitions]
 
     def task_states(self) -> list[tuple[Task, Sequence[str]]]:
         """Return the tasks of `tasks`, each with its states for a list."""
 
         def read(tx: Transaction) -> list[tuple[Task, Sequence[str]]]:
-            tasks = [task_from_toml(each) for each in collector_store.list_definitions(tx)]
+            tasks = [stored_task(each) for each in collector_store.list_definitions(tx)]
             return [
                 (task, _collected(collector_store.list_collections(tx, task.task_id.value)))
                 for task in tasks
@@ -104,7 +104,7 @@ class CollectorDesk:
         )
         if definition is None:
             raise no_task(task_id)
-        return task_from_toml(definition)
+        return stored_task(definition)
 
     def collections(self, task_id: TaskId) -> list[Document]:
         """Return the task's collections with their results, oldest first.

@@ -43,9 +43,11 @@ def status(
 
             sums = partial(sum_faults, desk.database)
             health = examine_aggregator(desk.settings, desk.role, desk.database, desk.journal, sums)
-            titles = {str(task.task_id): task.title for task in desk.tasks_ever()}
+            titles = desk.titles()
             found: Details = health.whole_document
-            more["tasks"] = [{**each, "title": titles[each["task_id"]]} for each in found["tasks"]]
+            more["tasks"] = [
+                {**each, "title": titles.get(each["task_id"], "")} for each in found["tasks"]
+            ]
         else:
             from aggregator.collector.status import examine_collector
 

@@ -24,7 +24,7 @@ from aggregator.errors import ParameterError
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.budget import horizon
 from aggregator.protocol.task import Task
-from aggregator.protocol.task_file import task_from_toml
+from aggregator.protocol.task_file import stored_task
 from aggregator.protocol.time_interval import batch_of_interval
 from aggregator.service.runtime.spending import charge_of, releases_left
 from aggregator.service.storage.backup.reconciliation import close, close_selected
@@ -75,7 +75,7 @@ def presume_released(
             f"backup-time: must be from {utc_text(newest)}, when the store's newest entry was "
             f"made, to now, {utc_text(tx.now)}, not {utc_text(backup_time)}"
         )
-    tasks = [task_from_toml(each.definition) for each in list_tasks(tx)]
+    tasks = [stored_task(each.definition) for each in list_tasks(tx)]
     return [_presume(tx, task, role, backup_time, tx.now + skew_seconds) for task in tasks]
 
 

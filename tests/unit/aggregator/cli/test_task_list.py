@@ -5,12 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from aggregator.cli.service.parties import open_aggregator, open_collector
-from aggregator.dap.ids import encode_base64url
+from aggregator.dap.ids import TaskId, encode_base64url
 from aggregator.dap.profile import Role
 from aggregator.protocol.provisioning import provision
+from aggregator.protocol.task_file import task_to_toml
 from aggregator.service.runtime import status
+from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.ledger.charges import Charge, reserve, settle
 from aggregator.service.storage.reports.counters import Stage, count_reports
@@ -19,7 +22,7 @@ from aggregator.service.telemetry.health import Health
 from tests.support.commands import run_here, service_file
 from tests.support.entropy import SeededEntropy
 from tests.support.store import new_reports, units
-from tests.support.tasks import make_task
+from tests.support.tasks import HELPER_URL, make_task
 
 
 def test_a_leaders_list_has_states_waiting_reports_and_releases(tmp_path: Path) -> None:
@@ -45,6 +48,37 @@ def test_a_leaders_list_has_states_waiting_reports_and_releases(tmp_path: Path) 
     assert [task["task_id"] for task in document["tasks"]] == ["A" * 43, "E" * 43]
     assert {task["title"] for task in document["tasks"]} == {"a task of the tests"}
     assert [task["state"][0][:5] for task in document["tasks"]] == ["open", "ended"]
+
+
+def test_a_stored_task_that_can_no_longer_be_read_is_named_and_hides_no_other(
+    tmp_path: Path,
+) -> None:
+    """An earlier build took URLs that are refused now."""
+    config = service_file(tmp_path, "leader")
+    with open_aggregator(config) as desk:
+        for number, name in enumerate("AE"):
+            made = make_task(id=name * 43)
+            desk.add_tasks(provision(made, SeededEntropy(number))[Role.LEADER])
+
+        def spoil(tx: Transaction) -> None:
+            task = tables.tasks.c
+            text = task_to_toml(make_task(id="E" * 43)).replace(HELPER_URL, f"{HELPER_URL}a%20b/")
+            changed = update(tables.tasks).where(task.task_id == TaskId.parse("E" * 43).value)
+            tx.connection.execute(changed.values(definition=text))
+
+        desk.database.run_sync("spoil", spoil)
+    fault = f"stored task {'E' * 43}: helper: must be http:// or https://"
+    for command in (("list",), ("show", "E" * 43)):
+        done = run_here("task", *command, "--config", config)
+        assert (done.returncode, fault in " ".join(done.stderr.split())) == (2, True), done
+    assert run_here("task", "show", "A" * 43, "--config", config).returncode == 0
+    shown = run_here("status", "--config", config).stdout
+    assert f"{'E' * 43} stands still: helper: must be http:// or https://" in shown
+    for command in (("end",), ("forget",)):
+        assert run_here("task", *command, "--config", config, "E" * 43).returncode == 0
+    (left,) = run_here("task", "list", "--config", config).stdout.splitlines()
+    assert left.startswith("A" * 43)
+    assert run_here("status", "--config", config).returncode in (0, 1)
 
 
 def test_the_status_shows_tasks_that_pass_no_report_before_those_with_a_backlog(
