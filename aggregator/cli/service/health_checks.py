@@ -79,7 +79,7 @@ async def service_of(
             *watching,
             telling,
             _reminding(certificates),
-            *([] if check is None else [checking(check)]),
+            *([] if check is None else [checking(check), doubting(check)]),
         ],
         settings.max_connections,
         listener,
@@ -174,6 +174,24 @@ def checking(check: StoreCheck) -> Work:
                     await stop.wait()
 
     return look
+
+
+def doubting(check: StoreCheck) -> Work:
+    """Return a work that checks a store again that was found damaged, less and less often.
+
+    A disk that was away for a moment is no damage, and then all goes on by itself.
+    """
+
+    async def look_again(stop: anyio.Event) -> None:
+        rest = float(WATCH_SECONDS)
+        while not stop.is_set():
+            with anyio.move_on_after(rest):
+                await stop.wait()
+            if not stop.is_set() and check.is_in_doubt() and check.state != "under way":
+                await _look(check, stop)
+                rest = min(2 * rest, LOOK_SECONDS)
+
+    return look_again
 
 
 async def _look(check: StoreCheck, stop: anyio.Event) -> None:

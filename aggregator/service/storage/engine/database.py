@@ -288,17 +288,20 @@ class Database:
                     # batch was collected or the body moved.
                     if metrics is not None:
                         metrics.TRANSACTION_RETRIES.labels(name).inc()
-            return self._transact(engine, name, work)
+                except Damaged:
+                    # SQLite says so, too, if the disk fails once while it reads the schema. New
+                    # connections read everything anew.
+                    if self._backend.damage() is not None:
+                        raise
+                    engine.dispose()
+            with self._noting_damage():
+                return self._transact(engine, name, work)
 
     def _transact(self, engine: Engine, name: str, work: Callable[[Transaction], T]) -> T:
         if self._is_closed:  # a connection made now would never be closed
             raise StoreError(f"transaction {name!r}: the store is closed")
         self._destroy(())
-        with (
-            self._noting_damage(),
-            translated(self._backend, name),
-            engine.connect() as connection,
-        ):
+        with translated(self._backend, name), engine.connect() as connection:
             with connection.begin():
                 self._on_transaction(name, "begin")
                 clock = self._clock

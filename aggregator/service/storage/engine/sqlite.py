@@ -40,6 +40,8 @@ _LOG_PAGES = 4000
 """How far the log grows before it is copied into the file, 16 MiB. Ids are random, so nearly each
 changes a page of its own, and those that several transactions change are copied once."""
 _NOW = select(cast(func.strftime("%s", "now"), Integer))
+_KEEPERS: dict[Path, sqlite3.Connection] = {}
+"""For each damaged store a connection that is open until this process ends, and writes nothing."""
 _BUSY = 5
 _LOCKED = 6
 _FULL = 13
@@ -117,6 +119,7 @@ class Sqlite:
         # SQLite would make a new file where there is none.
         event.listen(made, "do_connect", lambda *_: self._check_place())
         event.listen(made, "connect", configure)
+        event.listen(made, "close", lambda *_: self._keep_damaged_log())
         event.listen(made, "begin", begin)
         return made
 
@@ -151,6 +154,14 @@ class Sqlite:
         if said is not None:
             raise DatabaseError(None, None, FoundDamaged(said))
 
+    def _keep_damaged_log(self) -> None:
+        """Let the log of a damaged store be, which the last connection to close would delete."""
+        if self._path not in _KEEPERS and self.damage() is not None:
+            with suppress(sqlite3.Error):
+                keeper = sqlite_backup.read_only(self._path, any_thread=True)
+                _KEEPERS[self._path] = keeper
+                keeper.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # locks the file
+
     @property
     def _mark(self) -> Path:
         """The file beside the store that says that the store is damaged."""
@@ -165,7 +176,7 @@ class Sqlite:
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError):
-            return f"{self._mark.name} says so"  # that it is there says enough
+            return f"{self._mark} says so"  # that it is there says enough
 
     def note_damage(self, found: str | None) -> None:
         """Tell every process of this store what was found wrong with it; None for nothing any more.
@@ -310,14 +321,15 @@ class Sqlite:
 
         Returns:
             Whether the log is empty now; a writer, or a reader that still needs it, prevents that.
+            So does damage, since the log may have the only whole copy of a page.
         """
-        if self._file() != self._opened:
+        if self._file() != self._opened or self.damage() is not None:
             return False
         try:
             with closing(sqlite3.connect(self._path, timeout=0)) as connection:
                 connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
                 busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        except sqlite3.OperationalError:  # locked; nothing that was committed is lost
+        except sqlite3.DatabaseError:  # mostly locked; nothing that was committed is lost
             return False
         return not busy
 

@@ -21,7 +21,8 @@ from anyio import to_thread
 from sqlalchemy.exc import DatabaseError
 from structlog.testing import capture_logs
 
-from aggregator.cli.service.health_checks import checking
+from aggregator.cli.service import health_checks
+from aggregator.cli.service.health_checks import checking, doubting
 from aggregator.errors import StoreError
 from aggregator.service.storage.engine import store_check
 from aggregator.service.storage.engine.backends import Damaged
@@ -32,7 +33,7 @@ from aggregator.service.storage.engine.store_check import StoreCheck
 from aggregator.service.storage.engine.transaction import Transaction
 from tests.support.commands import run_here, service_file
 from tests.support.engines import ON_SQLITE
-from tests.support.patience import PATIENCE_SECONDS
+from tests.support.patience import PATIENCE_SECONDS, wait_until
 from tests.support.store import body_of, make_store, store_url, stored, upload
 
 pytestmark = ON_SQLITE
@@ -265,6 +266,115 @@ def test_a_process_without_descriptors_calls_no_store_damaged_that_nobody_found_
     file.with_name(f"{file.name}.damaged").write_text(FOUND)
     with without_descriptors(), pytest.raises(Damaged, match=r"\.damaged says so"):
         upload(store, range(70, 80))
+
+
+def test_what_the_disk_fails_to_give_once_is_no_damage(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite calls a file malformed if it could not read a page of the schema."""
+    store, failures = (
+        make_store(file.parent),
+        iter([DatabaseError(None, None, FoundDamaged(FOUND))]),
+    )
+
+    def fail_once(tx: Transaction) -> int:
+        for failure in failures:
+            raise failure
+        return tx.now
+
+    assert store.run_sync("look", fail_once) > 0
+    findings, given = PageCheck._findings, iter([[FOUND]])
+    monkeypatch.setattr(
+        PageCheck, "_findings", lambda *args, **named: next(given, None) or findings(*args, **named)
+    )
+    StoreCheck(store_url(file.parent)).run()
+    assert next(given, None) is None
+    upload(store, range(50, 60))
+    assert store.read_sync("look", disk_faults) == []
+    store.close()
+
+
+def test_a_check_that_sees_less_does_not_clear_what_another_has_found(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("PRAGMA foreign_keys=OFF")
+        connection.execute("DELETE FROM tasks")
+    config = config_of(file)
+    for command in (("store", "check"), ("leader", "serve", "--processes=1")) * 2:
+        done = run_here(*command, "--config", config)
+        assert (done.returncode, "names one of tasks" in done.stderr) == (2, True), done
+
+
+def test_damage_that_a_transaction_meets_during_a_check_outlasts_it(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check = StoreCheck(store_url(file.parent))
+
+    def meet_damage(*_: object, **__: object) -> Sequence[str]:
+        check._backend.note_damage(FOUND)
+        return []
+
+    monkeypatch.setattr(PageCheck, "find", meet_damage)
+    check.run()
+    assert check._backend.damage() == FOUND
+
+
+def test_a_mark_that_cannot_be_removed_is_said(file: Path) -> None:
+    mark = file.with_name(f"{file.name}.damaged")
+    mark.mkdir()
+    done = run_here("store", "check", "--config", config_of(file))
+    assert (done.returncode, done.stdout, str(mark) in done.stderr) == (1, "", True), done
+
+
+@pytest.mark.usefixtures("file")
+def test_neither_a_command_nor_a_service_that_ends_deletes_the_log_of_a_damaged_store(
+    tmp_path: Path,
+) -> None:
+    file, log = tmp_path / "store.sqlite", tmp_path / "store.sqlite-wal"
+    store = make_store(tmp_path)
+    store._scrubber.close()
+    upload(store, range(50, 60))
+    store._backend.note_damage(FOUND)
+    kept = log.stat().st_size
+    assert kept
+    store.close()
+    assert log.stat().st_size == kept
+    for command in ("status", "status"):
+        done = run_here(command, "--config", config_of(file))
+        assert (done.returncode, FOUND in done.stdout + done.stderr) != (0, True), done
+        assert log.stat().st_size == kept
+
+
+def test_the_log_of_a_damaged_store_is_left_as_it_is(file: Path) -> None:
+    store = make_store(file.parent)
+    store._scrubber.close()  # else it empties the log at some moment
+    upload(store, range(50, 60))
+    files = [file, file.with_name(f"{file.name}-wal")]
+
+    def written() -> list[tuple[int, int]]:
+        return [(each.stat().st_size, each.stat().st_mtime_ns) for each in files]
+
+    before = written()
+    store._backend.note_damage(FOUND)
+    assert not store._backend.empty_log()
+    assert written() == before
+    store._backend.note_damage(None)
+    assert store._backend.empty_log()
+    assert written() != before
+    store.close()
+
+
+def test_a_log_that_cannot_be_emptied_for_any_reason_is_tried_again(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = make_store(file.parent)
+    with monkeypatch.context() as patch:
+
+        def fail(*_: object, **__: object) -> sqlite3.Connection:
+            raise sqlite3.DatabaseError("database disk image is malformed")
+
+        patch.setattr(sqlite3, "connect", fail)
+        assert not store._backend.empty_log()
+    assert store._backend.empty_log()
     store.close()
 
 
@@ -311,6 +421,22 @@ async def test_a_large_store_is_checked_while_its_service_serves(
     assert again.state == "damage found"
     assert [each["log_level"] for each in lines] == ["info", "error"]
     assert f"the store {file} is damaged: " in lines[-1]["reason"]
+
+
+async def test_a_service_looks_again_at_a_store_that_was_found_damaged(
+    large: StoreCheck, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health_checks, "WATCH_SECONDS", 0)
+    large._backend.note_damage(FOUND)
+    large.state, stop = "damage found", anyio.Event()
+    with capture_logs() as lines:
+        async with anyio.create_task_group() as group:
+            group.start_soon(doubting(large), stop)
+            await to_thread.run_sync(wait_until, lambda: large.state == "nothing found")
+            stop.set()
+    assert large._backend.damage() is None
+    told = [(each["event"], each["before"]) for each in lines if each["log_level"] == "warning"]
+    assert told == [("no damage is found any more", FOUND)]
 
 
 async def test_a_service_that_ends_stops_its_check_and_the_next_one_begins_it_anew(
