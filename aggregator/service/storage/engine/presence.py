@@ -5,6 +5,7 @@ PostgreSQL server. The system, or the server, releases the locks of a process th
 dies. So nothing is written while a service runs, and no clock decides.
 """
 
+import errno
 import fcntl
 import math
 import os
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from aggregator.errors import StoreError
+from aggregator.service.config import open_plain
 
 
 class Duty(StrEnum):
@@ -114,7 +116,7 @@ def _file(store: Path, what: str) -> Path:
 def _locked(store: Path, duty: Duty) -> int:
     """Lock a duty's file, and write the time into it if nobody else has locked it."""
     with _turn(store, os.O_RDWR | os.O_CREAT):
-        descriptor = os.open(_file(store, duty), os.O_RDWR | os.O_CREAT, 0o600)
+        descriptor = _open(_file(store, duty), os.O_RDWR | os.O_CREAT)
         try:
             is_first = _is_free(descriptor)
             fcntl.flock(descriptor, fcntl.LOCK_SH)
@@ -138,11 +140,20 @@ def _turn(store: Path, flags: int) -> Iterator[None]:
 
 @contextmanager
 def _opened(path: Path, flags: int) -> Iterator[int]:
-    descriptor = os.open(path, flags, 0o600)
+    descriptor = _open(path, flags)
     try:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _open(path: Path, flags: int) -> int:
+    """Open a file that a link does not lead elsewhere: what it leads to is not ours to write."""
+    if path.is_symlink():
+        raise OSError(
+            errno.ELOOP, "is a link, and a file of its own is needed: remove it", str(path)
+        )
+    return open_plain(path, flags | os.O_NOFOLLOW)
 
 
 def _is_free(descriptor: int) -> bool:

@@ -1,6 +1,7 @@
 """What a store knows of the services that run on it, on each database."""
 
 import math
+import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -139,3 +140,30 @@ def test_a_folder_that_cannot_be_used_is_said(tmp_path: Path) -> None:
         PresenceFiles(store, [Duty.SERVE]).keep()
     with pytest.raises(StoreError, match=r"look cannot be read: Not a directory"):
         present_beside(store)
+
+
+@pytest.mark.parametrize("name", ["look", "serve"])
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda path: os.mkfifo(path, 0o600), "is a FIFO"),
+        (Path.mkdir, "is a directory"),
+        (lambda path: path.symlink_to("other"), "is a link"),
+    ],
+    ids=["FIFO", "directory", "link"],
+)
+def test_what_lies_in_the_place_of_a_lock_is_said_and_never_waited_for_or_written(
+    tmp_path: Path, name: str, make: Callable[[Path], object], said: str
+) -> None:
+    store, other = tmp_path / "beside.sqlite", tmp_path / "other"
+    here = PresenceFiles(store, [Duty.SERVE])
+    here.keep()
+    here.close()
+    other.write_text("somebody's")
+    place = tmp_path / f"beside.sqlite.{name}"
+    place.unlink()
+    make(place)
+    for use in (here.keep, lambda: present_beside(store)):
+        with pytest.raises(StoreError, match=f"{place} cannot be .*{said}"):
+            use()
+    assert other.read_text() == "somebody's"
