@@ -46,7 +46,9 @@ class Shifted:
     """`Database` with `SystemClock` instead of the database's own."""
 
     open = staticmethod(
-        lambda url, crypter, _clock, *rest: Database.open(url, crypter, SystemClock(), *rest)
+        lambda url, crypter, _clock, *rest, **named: Database.open(
+            url, crypter, SystemClock(), *rest, **named
+        )
     )
 
 
