@@ -8,7 +8,7 @@ from aggregator.service.storage.engine.condition import (
     common_metrics,
     disk_faults,
     running_details,
-    who_is_present,
+    try_who_is_present,
 )
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.presence import Duty
@@ -26,11 +26,12 @@ def read_collector_health(tx: Transaction) -> Health:
     """Return the health of a collector; a pending collection is no fault, as its leader ends it."""
     pending = list_collections(tx, state=CollectionState.PENDING)
     count, oldest_at = len(pending), pending[0].created_at if pending else None
-    faults = disk_faults(tx)
+    present, untold = try_who_is_present(tx)
+    faults = [*disk_faults(tx), *untold]
     seconds = None if oldest_at is None else tx.now - oldest_at
     document = {
         **common_details(tx, "collector"),
-        "running": running_details(who_is_present(tx), [Duty.SERVE]),
+        "running": running_details(present, [Duty.SERVE]),
         "pending_collections": count,
         "oldest_collection_seconds": seconds,
         "untold_collections": len(list_untold_collections(tx)),
@@ -59,4 +60,4 @@ def read_collector_health(tx: Transaction) -> Health:
             [({}, seconds or 0)],
         ),
     ]
-    return Health(faults, document, metrics)
+    return Health(faults, document, metrics, untold)

@@ -110,6 +110,19 @@ async def test_what_waited_while_nobody_worked_is_no_stall_at_a_start(pair: Pair
         assert fault.endswith("workers run, and none has taken one of them: the log says why")
 
 
+async def test_what_lies_in_the_place_of_a_lock_is_a_fault_and_keeps_requests_coming(
+    pair: Pair, tmp_path: Path
+) -> None:
+    if pair.leader.database._backend.free_bytes() is None:
+        return  # a server's locks are no files
+    place = tmp_path / "leader.sqlite.look"
+    place.mkdir()
+    found = health_of(pair.leader)
+    (fault,) = found.faults
+    assert fault.startswith(f"nobody can tell who runs: {place} cannot be read: is a directory")
+    assert (found.obstacles, found.document["running"]) == ([], None)
+
+
 async def test_a_process_that_only_serves_waits_for_a_worker_and_then_says_that_none_comes(
     pair: Pair,
 ) -> None:

@@ -69,6 +69,8 @@ def _with_absence(health: "Health") -> "Health":
     found: Details = health.document
     role, running = found["role"], found["running"]
     faults = list(health.faults)
+    if running is None:
+        return health
     if not any(running.values()):
         start = f"`prio {role} serve --work`" if role == "leader" else f"`prio {role} serve`"
         faults.insert(0, f"no process of this {role} runs: start {start}")

@@ -30,7 +30,7 @@ from aggregator.service.storage.engine.condition import (
     disk_faults,
     no_worker,
     running_details,
-    who_is_present,
+    try_who_is_present,
 )
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.presence import Duty, Present
@@ -110,7 +110,8 @@ def read_aggregator_health(
         rotation: When its HPKE keys change.
         up_seconds: How long the process that looks has served or worked, if it does.
     """
-    present = who_is_present(tx)
+    seen, untold = try_who_is_present(tx)
+    present = seen or {}
     is_beginning = _working_seconds(present, up_seconds) <= stalled_seconds
     tasks, broken = task_progress(tx), undecryptable_tasks(tx)
     jobs, collecting = aggregation_progress(tx), collection_progress(tx)
@@ -129,7 +130,7 @@ def read_aggregator_health(
     if is_beginning and not early and _is_untried(jobs):
         stalled = False
     waiting = sum(task.waiting for task in tasks)
-    stalls = [*journal]
+    stalls = [*journal, *untold]
     unreadable = unreadable_reports(tx)
     if unreadable is not None:
         stalls.append(_unreadable(unreadable))
@@ -171,7 +172,7 @@ def read_aggregator_health(
     faults = [*disk_faults(tx), *stalls]
     document: Document = {
         **common_details(tx, role.name.lower()),
-        "running": running_details(present, list(Duty)),
+        "running": running_details(seen, list(Duty)),
         "waiting_reports": waiting,
         "oldest_report_seconds": _since(tx.now, oldest_at),
         "unreadable_reports": 0 if unreadable is None else unreadable.reports,

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import aggregator
+from aggregator.errors import StoreError
 from aggregator.service.storage.engine.backends import damaged
 from aggregator.service.storage.engine.presence import Duty, Present
 from aggregator.service.storage.engine.transaction import Transaction
@@ -30,9 +31,20 @@ def who_is_present(tx: Transaction) -> Present:
     return tx.backend.present(tx.connection)
 
 
-def running_details(present: Present, duties: Sequence[Duty]) -> dict[str, bool]:
-    """Return whether somebody does each of the duties that a party has."""
-    return {str(duty): duty in present for duty in duties}
+def try_who_is_present(tx: Transaction) -> tuple[Present | None, list[str]]:
+    """Return what a party's services do now; or None, and why nobody can tell.
+
+    What lies in the place of a lock's file keeps nobody from working.
+    """
+    try:
+        return who_is_present(tx), []
+    except StoreError as error:
+        return None, [f"nobody can tell who runs: {error}"]
+
+
+def running_details(present: Present | None, duties: Sequence[Duty]) -> dict[str, bool] | None:
+    """Return whether somebody does each of the duties that a party has; None if nobody can tell."""
+    return None if present is None else {str(duty): duty in present for duty in duties}
 
 
 def no_worker(role: str) -> str:

@@ -214,7 +214,12 @@ class Sqlite:
         """
         try:
             for suffix in ("-wal", "-shm"):
-                check_plain(self._path.with_name(f"{self._path.name}{suffix}"))
+                beside = self._path.with_name(f"{self._path.name}{suffix}")
+                if check_plain(beside) and beside.is_symlink():  # SQLite follows none
+                    raise ConfigurationError(
+                        f"database: {beside} is a link, and a file of its own is needed: put the "
+                        "file itself there"
+                    )
             return check_plain(self._path)
         except NotPlain as error:
             raise ConfigurationError(f"database: {error.filename}: {error.strerror}") from None

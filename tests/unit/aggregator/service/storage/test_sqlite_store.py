@@ -350,3 +350,15 @@ def _traces(secrets: set[bytes], folder: Path, expected: set[bytes]) -> set[byte
         if found == expected or time.monotonic() > deadline:
             return found
         time.sleep(0.01)
+
+
+@pytest.mark.parametrize("suffix", ["-wal", "-shm"])
+def test_a_log_that_is_a_link_is_named(tmp_path: Path, suffix: str) -> None:
+    """SQLite follows no link there, and says only that it cannot open the store."""
+    make_store(tmp_path).close()
+    beside = tmp_path / f"store.sqlite{suffix}"
+    (tmp_path / "elsewhere").touch()
+    beside.unlink(missing_ok=True)
+    beside.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ConfigurationError, match=f"database: {beside} is a link"):
+        backend(store_url(tmp_path)).exists()
