@@ -116,15 +116,11 @@ class Attacked:
             yield Attack("a wrong token", 401, path, (head[0],), junk)
             return
         bearer = f"Authorization: {bearer_header(self._tokens[name])}"
-        large, message, at, body = {
-            "leader": ("reports", "upload-req", "upload", self._reports()),
-            "helper": (
-                "aggregation_jobs",
-                "aggregation-job-init-req",
-                "find aggregation job",
-                junk,
-            ),
+        large, message, at = {
+            "leader": ("reports", "upload-req", "upload"),
+            "helper": ("aggregation_jobs", "aggregation-job-init-req", "find aggregation job"),
         }[name]
+        body = self._reports() if name == "leader" else junk  # a running leader knows its key
         path = f"tasks/{self.task_id}/{large}"
         kind = f"Content-Type: application/ppm-dap;message={message}"
         head = (kind, bearer)
