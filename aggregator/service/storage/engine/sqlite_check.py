@@ -5,6 +5,7 @@ the trees with their order, the chains of long values, the pages that are free. 
 within a value fits as well as any other, so it is not found here.
 """
 
+import re
 import sqlite3
 import threading
 import time
@@ -26,6 +27,8 @@ _UNREADABLE: Final = (
     sqlite3.SQLITE_IOERR_CORRUPTFS,
 )
 """Its codes for a page that the disk does not give, or not as it was."""
+
+_CODE_SAID: Final = re.compile(r"error code[= ](\d+)")
 
 _TURN_SECONDS = 0.005
 
@@ -73,8 +76,7 @@ class PageCheck:
         except sqlite3.DatabaseError as error:
             if self._is_stopped:
                 raise CheckStopped(f"the check of {self._path} was stopped") from error
-            code = getattr(error, "sqlite_errorcode", 0)  # of errors of SQLite alone
-            if code & 0xFF in DAMAGED or code in _UNREADABLE:
+            if _is_damage(getattr(error, "sqlite_errorcode", 0)):  # of errors of SQLite alone
                 return [str(error)]
             raise StoreError(f"the store {self._path} cannot be read: {error}") from error
 
@@ -97,6 +99,10 @@ class PageCheck:
         rows = connection.execute(f"PRAGMA {name}({most})").fetchall()
         words = (" ".join(said.split()) for (said,) in rows if said != "ok")
         found = [each.removeprefix("*** in database main *** ") for each in words]
+        for each in found:
+            code = _CODE_SAID.search(each)  # such as that of a page for which there is no memory
+            if code is not None and not _is_damage(int(code[1])):
+                raise StoreError(f"the store {self._path} cannot be read: {each}")
         if thorough and not found:
             lost = connection.execute("PRAGMA foreign_key_check").fetchmany(most)
             found = [
@@ -104,3 +110,7 @@ class PageCheck:
                 for table, _, other, _ in lost
             ]
         return found
+
+
+def _is_damage(code: int) -> bool:
+    return code & 0xFF in DAMAGED or code in _UNREADABLE

@@ -24,7 +24,7 @@ from structlog.testing import capture_logs
 from aggregator.cli.service import health_checks
 from aggregator.cli.service.health_checks import checking, doubting
 from aggregator.errors import StoreError
-from aggregator.service.storage.engine import store_check
+from aggregator.service.storage.engine import sqlite_check, store_check
 from aggregator.service.storage.engine.backends import Damaged
 from aggregator.service.storage.engine.condition import disk_faults
 from aggregator.service.storage.engine.sqlite import FoundDamaged
@@ -155,6 +155,37 @@ def test_a_page_that_the_disk_does_not_give_is_damage_and_a_lock_is_none(
         check.before_serving()
     assert type(caught.value) is kind
     assert check.state == ("damage found" if kind is Damaged else "failed")
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (sqlite3.SQLITE_NOMEM, StoreError),
+        (sqlite3.SQLITE_BUSY, StoreError),
+        (sqlite3.SQLITE_CORRUPT, Damaged),
+        (sqlite3.SQLITE_IOERR_READ, Damaged),
+    ],
+)
+def test_a_page_for_which_there_is_no_memory_is_no_damage(
+    file: Path, monkeypatch: pytest.MonkeyPatch, code: int, kind: type[StoreError]
+) -> None:
+    said = f"*** in database main ***\nPage 52: unable to get the page. error code={code}"
+
+    class Short:
+        close = staticmethod(lambda: None)
+
+        def execute(self, _: str) -> "Short":
+            return self
+
+        def fetchall(self) -> list[tuple[str]]:
+            return [(said,)]
+
+    monkeypatch.setattr(sqlite_check, "read_only", lambda *_, **__: Short())
+    check = StoreCheck(store_url(file.parent))
+    with pytest.raises(StoreError, match="Page 52: unable to get the page") as caught:
+        check.run()
+    assert type(caught.value) is kind
+    assert (check._backend.damage() is not None) == (kind is Damaged)
 
 
 def test_rows_that_do_not_fit_together_are_found_on_demand(file: Path) -> None:
