@@ -8,7 +8,7 @@ job ends as its answer says (`protocol.aggregation`).
 import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Row, Select, and_, bindparam, func, select, update
 
@@ -112,7 +112,7 @@ def give_up_unreadable(
         _refuse_company(tx)
         if any(row.object_name and bytes(row.object_name) not in names for row in _waiting(tx)):
             raise ConfigurationError(f"report_bodies: reports came meanwhile: {_STOP}")
-        losses = _each(tx, wrong, _give_up)
+        losses = _give_up_all(tx, wrong)
         if tx.objects is not None:
             for generation in range(tables.GENERATIONS):
                 set_place(tx, generation)
@@ -182,7 +182,12 @@ def _wrong_objects(database: Database, some: Sequence[Row[Any]]) -> dict[int, in
     return {row.id: row.generation for row in some if bytes(row.object_name) in wrong}
 
 
-_Step = Callable[[Transaction, bytes, Group, "Body | None", bool], None]
+class _Step(Protocol):
+    """Does something to a group that is lost."""
+
+    def __call__(
+        self, task_id: bytes, group: Group, body: Body | None, *, is_asked: bool
+    ) -> None: ...
 
 
 def _each(tx: Transaction, wrong: dict[int, int], step: _Step | None) -> dict[bytes, Loss]:
@@ -214,7 +219,7 @@ def _each(tx: Transaction, wrong: dict[int, int], step: _Step | None) -> dict[by
         else:
             loss.unnamed += each.reports
         if step is not None:
-            step(tx, ids[each.task], each, row, is_asked)
+            step(ids[each.task], each, row, is_asked=is_asked)
     return dict(losses)
 
 
@@ -253,13 +258,23 @@ def _is_free(group: Group, body: Body | None) -> bool:
     return bool(is_known) and group.asked_at is None
 
 
-def _give_up(
-    tx: Transaction,
-    task_id: bytes,
-    group: Group,
-    body: Body | None,
-    is_asked: bool,  # noqa: FBT001  a step's
-) -> None:
+def _give_up_all(tx: Transaction, wrong: dict[int, int]) -> dict[bytes, Loss]:
+    gone: defaultdict[tuple[int, bytes], Counter[bytes]] = defaultdict(Counter)
+
+    def step(task_id: bytes, group: Group, body: Body | None, *, is_asked: bool) -> None:
+        _give_up(tx, group, body, is_asked=is_asked)
+        if not is_asked:
+            gone[group.task, task_id][group.bucket] += group.reports
+
+    losses = _each(tx, wrong, step)
+    # At once: PostgreSQL takes longer each time that a transaction changes the same row.
+    for (task, task_id), reports in gone.items():
+        count_left(tx, task, reports)
+        count_reports(tx, task_id, Stage.AGGREGATION, {DROPPED: reports.total()})
+    return losses
+
+
+def _give_up(tx: Transaction, group: Group, body: Body | None, *, is_asked: bool) -> None:
     if body is not None and body.is_of(group.size, group.width):
         ids, sha256 = body.ids(group.width), body.sha256(group.width)
         live = {ids[place]: sha256[place] for place in group.places}
@@ -272,8 +287,6 @@ def _give_up(
         tx.connection.execute(known)
         return
     take_away(tx, group, group.places)
-    count_left(tx, group.task, Counter({group.bucket: group.reports}))
-    count_reports(tx, task_id, Stage.AGGREGATION, {DROPPED: group.reports})
 
 
 def _pieces(each: Sequence[T]) -> Iterator[Sequence[T]]:

@@ -18,11 +18,13 @@ from aggregator.service.storage.jobs.aggregation_jobs import (
     lease_aggregation_jobs,
     set_reports_aside,
 )
-from aggregator.service.storage.reports import bodies
+from aggregator.service.storage.reports import bodies, giving_up
 from aggregator.service.storage.reports.claims import reports_of_job
+from aggregator.service.storage.reports.counters import DROPPED, Stage, report_counts
 from aggregator.service.storage.reports.giving_up import give_up_unreadable
 from aggregator.service.storage.reports.places import prove_waiting, settle_place
 from aggregator.service.storage.reports.reports import put_reports
+from aggregator.service.storage.reports.waiting import waiting_buckets
 from tests.support.clock import ManualClock
 from tests.support.engines import ON_POSTGRESQL
 from tests.support.patience import wait_until
@@ -439,3 +441,24 @@ def test_no_worker_takes_a_job_whose_reports_are_being_given_up(
     assert (loss.free, taken) == (9, [0])
     store.close()
     other.close()
+
+
+def test_many_groups_that_are_given_up_are_counted_once_for_each_task(
+    store: Database, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL takes longer each time that a transaction changes the same row."""
+    for number in range(0, 12, 2):
+        upload(store, [number, number + 1])
+    for each in folder.iterdir():
+        each.unlink()
+    counted: list[object] = []
+    for name in ("count_left", "count_reports"):
+        count = getattr(giving_up, name)
+        monkeypatch.setattr(
+            giving_up, name, lambda *each, count=count: (counted.append(each), count(*each))
+        )
+    (loss,) = give_up_unreadable(store, even_all=True).losses.values()
+    assert (loss.bodies, loss.free, len(counted)) == (6, 12, 2)
+    counts = store.read_sync("c", lambda tx: report_counts(tx, TASK_ID, Stage.AGGREGATION))
+    assert counts == {DROPPED: 12}
+    assert store.read_sync("w", lambda tx: waiting_buckets(tx, TASK_ID)) == []
