@@ -194,7 +194,8 @@ def leader_finish(
         DecodeError: The answer is no AggregationJobResp.
         IncompatibleResponse: The answer names other reports, or in another order, or finishes where
             Prio3 has to continue. Or we reject what the helper accepted: it has counted that
-            report, so its message was changed on the way, and no client can bring it about.
+            report, so its message was changed on the way. With a helper that checks a report as
+            ours does, no client can bring it about.
         ReportsLost: The helper accepted a report that is lost here.
     """
     vdaf = task.vdaf(state.agg_param)
