@@ -148,16 +148,19 @@ async def test_a_job_of_damaged_reports_that_the_helper_counted_waits_for_a_pers
     await pair.leader.database.run("books", lambda tx: check_books(tx, task_id))
 
 
-@pytest.mark.parametrize("how", [_of_another_id, _of_another_share])
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [(_of_another_id, "invalid_message"), (_of_another_share, "hpke_decrypt_error")],
+)
 async def test_a_job_goes_on_without_a_damaged_report_that_the_helper_rejected(
-    pair: Pair, between: Between, how: Spoil
+    pair: Pair, between: Between, how: Spoil, why: str
 ) -> None:
     reports = await pair.reports([0, 1, 2])
     reports[1] = sealed_to_nobody(reports[1])
     await ask(pair, between, reports)
     await spoil(pair, how, reports[1])
     await work_for_long(pair)
-    assert await counts(pair) == {"aggregated": 2, "invalid_message": 1}
+    assert await counts(pair) == {"aggregated": 2, why: 1}
     assert (await pair.collect()).report_count == 2
     task_id = pair.task.task_id.value
     await pair.leader.database.run("books", lambda tx: check_books(tx, task_id))
