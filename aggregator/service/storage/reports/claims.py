@@ -231,6 +231,11 @@ _LOCKED_OF_JOB = _OF_JOB.with_for_update()
 _KEYS_OF_JOB = select(_GROUP.id).where(*OF_JOB)
 
 
+def groups_of_job(tx: Transaction, job: int) -> list[Group]:
+    """Return the groups of a job in their fixed order; the transaction locks them."""
+    return as_groups(tx.connection.execute(_LOCKED_OF_JOB, {"job": job}))
+
+
 def places_in_job(
     tx: Transaction, job: int, report_ids: Collection[bytes]
 ) -> list[tuple[Group, list[int]]]:
@@ -244,7 +249,7 @@ def places_in_job(
     if not report_ids:
         return []
     wanted = set(report_ids)
-    groups = as_groups(tx.connection.execute(_LOCKED_OF_JOB, {"job": job}))
+    groups = groups_of_job(tx, job)
     rows = rows_of_groups(tx, groups)
     places: list[tuple[Group, list[int]]] = []
     for group in groups:
@@ -260,7 +265,7 @@ def places_in_job(
 
 def given_up_in_job(tx: Transaction, job: int) -> list[Group]:
     """Return the job's groups that an operator has given up; the transaction locks them."""
-    groups = as_groups(tx.connection.execute(_LOCKED_OF_JOB, {"job": job}))
+    groups = groups_of_job(tx, job)
     rows = rows_of_groups(tx, groups)
     return [each for each in groups if each.id in rows and rows[each.id].is_given_up]
 
@@ -279,7 +284,7 @@ def move_half(tx: Transaction, job: int, other: int) -> None:
     Raises:
         Conflict: The job has a single report, or none.
     """
-    groups = as_groups(tx.connection.execute(_LOCKED_OF_JOB, {"job": job}))
+    groups = groups_of_job(tx, job)
     reports = sum(group.reports for group in groups)
     if reports < 2:  # noqa: PLR2004  halves
         raise tx.refuse(Conflict("a job of one report cannot be split"))

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, bindparam, delete, select
+from sqlalchemy import ColumnElement, bindparam, delete
 
 from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.batches import Batch
@@ -15,7 +15,7 @@ from aggregator.service.storage.batches.closed import closed_among
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.states import BatchState
 from aggregator.service.storage.engine.transaction import Transaction
-from aggregator.service.storage.reports.claims import OF_JOB, given_up_in_job, places_in_job
+from aggregator.service.storage.reports.claims import given_up_in_job, groups_of_job, places_in_job
 from aggregator.service.storage.reports.counters import (
     DROPPED,
     Stage,
@@ -43,7 +43,7 @@ def drop_reports(tx: Transaction, task_id: bytes, job: int) -> int:
 def drop_uncounted(tx: Transaction, task_id: bytes, job: int) -> int:
     """Drop the job's reports, none of which counts; return how many there were."""
     task = tx.task_key(task_id)
-    _remember(tx, task, tx.connection.execute(_OF_JOB, {"job": job}).scalars())
+    _remember(tx, task, groups_of_job(tx, job))
     return drop_reports(tx, task_id, job)
 
 
@@ -54,32 +54,27 @@ def reject_waiting(tx: Transaction, task_id: bytes, batch: Batch, why: str) -> i
     """
     task = tx.task_key(task_id)
     place = {"first": batch.first, "last": batch.last}
-    waiting = tx.connection.execute(_UNCLAIMED, {"task": task, **place}).scalars()
-    _remember(tx, task, waiting)
+    waiting = tx.connection.execute(_UNCLAIMED, {"task": task, **place})
+    _remember(tx, task, as_groups(waiting))
     rejected = _drop(tx, task, _DROPPING_UNCLAIMED, place)
     if rejected:
         count_reports(tx, task_id, Stage.AGGREGATION, {why: rejected})
     return rejected
 
 
-def _remember(tx: Transaction, task: int, keys: Iterable[int]) -> None:
-    """Remember the ids of the reports in some groups, one group in memory at a time."""
-    for key in [*keys]:
-        for group in as_groups(tx.connection.execute(_ONE, {"key": key})):
-            remember_rejected(tx, task, ids_of(tx, group))
+def _remember(tx: Transaction, task: int, groups: Iterable[Group]) -> None:
+    """Remember the ids of the reports in some groups, with one body in memory at a time."""
+    for group in groups:
+        remember_rejected(tx, task, _ids_of(tx, group))
 
 
-def ids_of(tx: Transaction, group: Group) -> list[bytes]:
+def _ids_of(tx: Transaction, group: Group) -> list[bytes]:
     """Return the ids of a group's live reports, as far as the database can tell."""
     row = rows_of_groups(tx, [group]).get(group.id)
     if row is None or not row.is_of(group.size, group.width):
         return []
     ids = row.ids(group.width)
     return [ids[place] for place in group.places]
-
-
-_ONE = GROUPS.where(_GROUP.id == bindparam("key")).with_for_update()
-_OF_JOB = select(_GROUP.id).where(*OF_JOB)
 
 
 def reject_late(tx: Transaction, task_id: bytes, buckets: Collection[bytes]) -> int:
@@ -122,7 +117,9 @@ _IN_BATCH = (
     _GROUP.bucket.between(bindparam("first"), bindparam("last")),
 )
 _DROPPING_UNCLAIMED = _dropping(*_IN_BATCH)
-_UNCLAIMED = select(_GROUP.id).where(_GROUP.task == bindparam("task"), *_IN_BATCH)
+_UNCLAIMED = (
+    GROUPS.where(_GROUP.task == bindparam("task"), *_IN_BATCH).order_by(_GROUP.id).with_for_update()
+)
 
 
 def _drop(tx: Transaction, task: int, dropping: Any, place: Mapping[str, object]) -> int:  # noqa: ANN401  as above
