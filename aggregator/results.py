@@ -7,13 +7,13 @@ release; and `text_tasks_in`, which finds the text questions among a collector's
 from typing import TYPE_CHECKING
 
 from aggregator.collector import results
-from aggregator.lazily import exports
+from aggregator.lazy_exports import exports
 
 if TYPE_CHECKING:
     from aggregator.collector.results import *  # noqa: F403  # its __all__ is ours
+    from aggregator.steward.text.found_strings import Words
     from aggregator.steward.text.released import documents_in
     from aggregator.steward.text.text_tasks import text_tasks_in
-    from aggregator.steward.text.words import Words
 else:
     _texts = exports(
         "aggregator.steward.text",

@@ -16,7 +16,7 @@ from aggregator.errors import (
     PeerError,
     StoreError,
 )
-from aggregator.words import escaped
+from aggregator.untrusted_text import escaped
 
 _FAULTS = (AggregatorError, OSError, UnicodeDecodeError, ModuleNotFoundError)
 

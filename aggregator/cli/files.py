@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aggregator.errors import ConfigurationError, ParameterError
-from aggregator.words import meant
+from aggregator.untrusted_text import meant
 
 if TYPE_CHECKING:
     from aggregator.protocol.task import Task

@@ -8,10 +8,10 @@ import typer
 
 from aggregator.cli.options import with_options
 from aggregator.dp.rationals import format_rational
-from aggregator.protocol.floor import DEFAULT_MAX_DELTA, DEFAULT_MAX_EPSILON, DEFAULT_MAX_RHO
+from aggregator.protocol.requirements import DEFAULT_MAX_DELTA, DEFAULT_MAX_EPSILON, DEFAULT_MAX_RHO
 
 if TYPE_CHECKING:
-    from aggregator.protocol.floor import Floor
+    from aggregator.protocol.requirements import Floor
 
 
 def takes_floor(command: Callable[..., None]) -> Callable[..., None]:
@@ -59,7 +59,7 @@ def _floor(
 ) -> "Floor":
     """Return the protection that these options require of a task."""
     from aggregator.dp.rationals import parse_rational
-    from aggregator.protocol.floor import Floor, parse_max_delta
+    from aggregator.protocol.requirements import Floor, parse_max_delta
 
     return Floor(
         min_batch_size=min_batch_size,

@@ -19,14 +19,14 @@ A script or a notebook that has all measurements needs a `Task` and a `Client`:
 
 from typing import TYPE_CHECKING
 
-from aggregator.lazily import exports
+from aggregator.lazy_exports import exports
 
 if TYPE_CHECKING:
     from aggregator.client.contributions import Contributions, TooManyReports
+    from aggregator.client.delivery import Pass, Reason
     from aggregator.client.measurements import CellError, MeasurementReader
     from aggregator.client.outbox import AlreadyAnswered, Outbox, OutboxFull, Outcome, State
     from aggregator.client.reporter import Reporter
-    from aggregator.client.sending import Pass, Reason
     from aggregator.client.survey.answers import AnswerError
     from aggregator.client.survey.client import SurveyClient
     from aggregator.client.upload import Client, UploadError, UploadSummary

@@ -15,18 +15,18 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
+from aggregator.client.batched_calls import Together
+from aggregator.client.delivery import Pass, Reason, Sending, Settled, room_of
 from aggregator.client.outbox import Outbox, Outcome, Record
-from aggregator.client.posting import REPORTS_PER_REQUEST, Posting
-from aggregator.client.sending import Pass, Reason, Sending, Settled, room_of
-from aggregator.client.together import Together
+from aggregator.client.sender import REPORTS_PER_REQUEST, Posting
 from aggregator.client.window_claims import WindowClaim
 from aggregator.clock import Clock, SystemClock
 from aggregator.dap.times import DAY
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ParameterError
-from aggregator.protocol.floor import Floor, check_floor
 from aggregator.protocol.groups import check_kept
 from aggregator.protocol.reports import prepare_reports
+from aggregator.protocol.requirements import Floor, check_floor
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_toml
 from aggregator.vdaf.circuits.measurements import Measurement
@@ -101,7 +101,7 @@ class Reporter:
         self._clock = SystemClock() if clock is None else clock
         self._owned: list[Callable[[], None]] = []
         if posting is None:
-            from aggregator.client.plain_posting import PlainPosting
+            from aggregator.client.stdlib_sender import PlainPosting
 
             posting = PlainPosting()
             self._owned.append(posting.close)

@@ -20,11 +20,11 @@ from contextlib import closing
 from pathlib import Path
 
 from aggregator.client.outbox import AlreadyAnswered, Outbox, Outcome, State
-from aggregator.client.posting import Posting
 from aggregator.client.reporter import Reporter
+from aggregator.client.sender import Posting
 from aggregator.clock import Clock, SystemClock
 from aggregator.errors import ParameterError
-from aggregator.protocol.floor import Floor
+from aggregator.protocol.requirements import Floor
 from aggregator.protocol.task import Task
 from aggregator.vdaf.circuits.measurements import Measurement
 

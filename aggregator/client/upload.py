@@ -16,7 +16,7 @@ import anyio.to_thread
 import httpx
 
 from aggregator.client.contributions import Contributions
-from aggregator.client.posting import REPORTS_PER_REQUEST
+from aggregator.client.sender import REPORTS_PER_REQUEST
 from aggregator.client.verdicts import Verdict, verdict_of
 from aggregator.clock import Clock, SystemClock
 from aggregator.codec import DecodeError, decode, encode
@@ -28,9 +28,9 @@ from aggregator.dap.resources import media_type, path
 from aggregator.dap.times import Time
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ParameterError, PeerError
-from aggregator.protocol.floor import Floor, check_floor
 from aggregator.protocol.groups import check_kept
 from aggregator.protocol.reports import PreparedReport, prepare_reports, seal_report
+from aggregator.protocol.requirements import Floor, check_floor
 from aggregator.protocol.task import Task
 from aggregator.service.transport.peer import Peer
 from aggregator.vdaf.circuits.measurements import Measurement

@@ -16,7 +16,7 @@ from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError
 from aggregator.protocol.budget import promise_of_all
 from aggregator.protocol.groups import group_in_words
-from aggregator.protocol.in_short import guarantee_in_short, statement_of, who_must_be_honest
+from aggregator.protocol.summary import guarantee_in_short, statement_of, who_must_be_honest
 
 if TYPE_CHECKING:
     from fractions import Fraction

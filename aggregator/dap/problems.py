@@ -15,7 +15,7 @@ from aggregator.codec import U16_MAX, DecodeError
 from aggregator.dap.ids import TaskId
 from aggregator.dap.profile import ERROR_NAMESPACE
 from aggregator.errors import Abort
-from aggregator.words import escaped
+from aggregator.untrusted_text import escaped
 
 OWN_NAMESPACE = "tag:prio-aggregator.invalid,2026:problem:"
 """Prefix of our own types: a tag URI in a domain that never resolves (RFC 4151)."""

@@ -11,7 +11,7 @@ from typing import Self
 
 from aggregator.dp.decimals import integer_in
 from aggregator.errors import ParameterError
-from aggregator.words import is_unsafe
+from aggregator.untrusted_text import is_unsafe
 
 _MAX_NAME_SIZE = 255
 _PLACES_END = 2**32

@@ -33,8 +33,8 @@ from aggregator.dp.thresholds import Thresholds
 from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.dp.window import Window
 from aggregator.errors import ParameterError
+from aggregator.untrusted_text import is_unsafe
 from aggregator.vdaf.circuits import Circuit, Sections
-from aggregator.words import is_unsafe
 
 _MAX_CODE_POINT = 255
 

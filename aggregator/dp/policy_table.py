@@ -18,7 +18,7 @@ from aggregator.dp.suppression import Suppression
 from aggregator.dp.thresholds import Thresholds
 from aggregator.dp.window import Window
 from aggregator.errors import ParameterError
-from aggregator.words import meant, near
+from aggregator.untrusted_text import meant, near
 
 _SETTINGS = (
     *("mechanism", *PARAMETERS, "shares", "max_reports_per_person", "max_batches_per_person"),

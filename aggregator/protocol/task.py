@@ -32,10 +32,10 @@ from aggregator.protocol.batch_modes import Batching
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.leader_selected import LeaderSelected
 from aggregator.protocol.time_interval import TimeInterval
+from aggregator.untrusted_text import escaped, first_unsafe_member, is_unsafe
 from aggregator.vdaf.aggregation_parameter import AggregationParameter
 from aggregator.vdaf.instances import prio3_from_configuration
 from aggregator.vdaf.prio3 import Prio3
-from aggregator.words import escaped, first_unsafe_member, is_unsafe
 
 _MAX_TASK_INFO = 255
 _DIGEST_MARK = " meaning:"

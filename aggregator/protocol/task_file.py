@@ -28,8 +28,8 @@ from aggregator.protocol.task_documents import (
     tables_to_toml,
 )
 from aggregator.protocol.toml_table import TomlTable
+from aggregator.untrusted_text import escaped, is_unsafe
 from aggregator.vdaf.instances import TEXTS, configuration_bytes, vdaf_from_parameters
-from aggregator.words import escaped, is_unsafe
 
 TASK_FILE_VERSION = 1
 

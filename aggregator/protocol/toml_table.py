@@ -6,7 +6,7 @@ A key that is read raises `ParameterError` if it is missing, of another type or 
 from collections.abc import Collection, Mapping
 
 from aggregator.errors import ParameterError
-from aggregator.words import near
+from aggregator.untrusted_text import near
 
 
 class TomlTable:

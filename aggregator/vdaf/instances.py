@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeAlias
 
 from aggregator.errors import ParameterError
+from aggregator.untrusted_text import meant
 from aggregator.vdaf.circuits import (
     Circuit,
     Count,
@@ -24,7 +25,6 @@ from aggregator.vdaf.circuits import (
 )
 from aggregator.vdaf.circuits.section_lists import bytes_of_sections, sections_of_bytes
 from aggregator.vdaf.prio3 import Prio3
-from aggregator.words import meant
 
 Value: TypeAlias = int | str
 """A parameter's value."""

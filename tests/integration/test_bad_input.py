@@ -33,7 +33,7 @@ from aggregator.dap.profile import DAP_18
 from aggregator.dap.report_errors import AnyReportError, ReportError
 from aggregator.dap.resources import media_type
 from aggregator.dap.times import Interval, Time
-from aggregator.protocol.floor import Floor
+from aggregator.protocol.requirements import Floor
 from aggregator.service.leader import upload_checks
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.tables import collection_jobs

@@ -28,8 +28,8 @@ from aggregator.dap.problems import BatchInvalid
 from aggregator.dap.profile import DAP_18
 from aggregator.dap.report_errors import AnyReportError, ReportError
 from aggregator.protocol.batches import Batch
-from aggregator.protocol.floor import Floor
 from aggregator.protocol.leader_selected import LeaderSelected
+from aggregator.protocol.requirements import Floor
 from aggregator.protocol.task import Task
 from aggregator.service.config import CollectorSettings
 from aggregator.service.storage.batches.closed import mark_collected

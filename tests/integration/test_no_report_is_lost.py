@@ -10,8 +10,8 @@ from structlog.testing import capture_logs
 from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import OWN_NAMESPACE
 from aggregator.dap.profile import ERROR_NAMESPACE, Role
-from aggregator.protocol.floor import Floor
 from aggregator.protocol.reports import report_sizes
+from aggregator.protocol.requirements import Floor
 from aggregator.protocol.task_file import task_to_toml
 from aggregator.service.runtime.status import read_aggregator_health
 from aggregator.service.storage.engine import tables

@@ -4,7 +4,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from aggregator.client import Outbox, Reporter
-from aggregator.client.plain_posting import PlainPosting
+from aggregator.client.stdlib_sender import PlainPosting
 from tests.support.clock import ManualClock
 from tests.support.module_pair import module_site
 from tests.support.pair import NOW

@@ -24,9 +24,9 @@ from aggregator.collector.results.result import Result
 from aggregator.dap.ids import encode_base64url
 from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError, PeerError
-from aggregator.protocol.floor import Floor
 from aggregator.protocol.groups import cost_of_a_person
 from aggregator.protocol.provisioning import read_provisions
+from aggregator.protocol.requirements import Floor
 from aggregator.protocol.task import Task
 from aggregator.service.storage.ledger.charges import costs_in
 from aggregator.steward.survey import Meaning, plan, survey_from_toml, task_tables

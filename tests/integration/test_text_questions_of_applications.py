@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from aggregator.client import AlreadyAnswered, Outbox, SurveyClient
-from aggregator.client.survey.sheet import AnswerSheet
+from aggregator.client.survey.answer_sheet import AnswerSheet
 from aggregator.client.text.beside_survey import texts_beside
 from aggregator.dap.times import DAY, Interval
-from aggregator.protocol.floor import Floor
+from aggregator.protocol.requirements import Floor
 from aggregator.protocol.task import Task
 from aggregator.steward.survey import Meaning
 from tests.support import pair

@@ -10,8 +10,8 @@ from aggregator.client import Client, Contributions, TooManyReports
 from aggregator.dap.problems import TaskRefused
 from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError
-from aggregator.protocol.floor import Floor
 from aggregator.protocol.provisioning import provision
+from aggregator.protocol.requirements import Floor
 from aggregator.protocol.task_file import task_to_toml
 from aggregator.service.storage.reports.waiting import waiting_in_batch
 from aggregator.service.transport.interpretation import PeerUnreachable

@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message
 from aggregator.cli.steward.plan_serve import planner_guest
 from aggregator.codec import encode
 from aggregator.collector.pages.word_lists import MOST_PASTED
-from aggregator.collector.pages.words import PASTED
+from aggregator.collector.pages.written_page import PASTED
 from aggregator.dap.auth import bearer_header
 from aggregator.dap.messages import (
     AggregateShareReq,
@@ -47,7 +47,7 @@ from aggregator.service.storage.ledger.journal import JournalError
 from aggregator.service.storage.reports.id_memory import IdsForgotten
 from aggregator.service.storage.secrets.key_file import KeyGone, KeysMissing
 from aggregator.service.web import app as web_app
-from aggregator.service.web import intake
+from aggregator.service.web import body_budget
 from aggregator.service.web.app import create_app
 from aggregator.service.web.messages import MAX_SHORT_MESSAGE
 from aggregator.steward.planner.routes import PATH as PLANNER
@@ -326,8 +326,8 @@ async def test_a_request_that_is_answered_too_late_leaves_nothing_behind(
 async def test_a_body_that_stops_leaves_nothing_behind(
     knocked: Aggregator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(intake, "GRACE_SECONDS", 0.05)
-    monkeypatch.setattr(intake, "PACE", 2**30)
+    monkeypatch.setattr(body_budget, "GRACE_SECONDS", 0.05)
+    monkeypatch.setattr(body_budget, "PACE", 2**30)
     stopped = Knock("it stops", 408, knocked.request(b"\xff" * knocked.most), None)
     assert await left_by(knocked.app(), stopped) == ""
 

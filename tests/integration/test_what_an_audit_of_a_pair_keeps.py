@@ -22,8 +22,8 @@ from aggregator.protocol import collection
 from aggregator.protocol.collection import release
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_toml, task_to_toml
-from aggregator.steward.audit.by_scale import audit_by_scale, scales_of
 from aggregator.steward.audit.fault import FaultKind
+from aggregator.steward.audit.split_noise import audit_by_scale, scales_of
 from aggregator.vdaf.circuits import Circuit
 from aggregator.vdaf.instances import TYPES, VdafType
 from field import Vector, lift, project

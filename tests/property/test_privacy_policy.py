@@ -17,7 +17,7 @@ from aggregator.dp.suppression import Suppression
 from aggregator.dp.thresholds import Thresholds
 from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.dp.window import Window
-from aggregator.words import is_unsafe
+from aggregator.untrusted_text import is_unsafe
 
 BITS = 2**64
 positive = st.builds(Fraction, st.integers(1, BITS), st.integers(1, BITS))

@@ -15,10 +15,10 @@ from aggregator.dp.by_section import BySection, equal_errors
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.errors import ParameterError
-from aggregator.steward.audit.by_scale import Audited, Scale, audit_by_scale, scales_of
 from aggregator.steward.audit.fault import FaultKind
 from aggregator.steward.audit.noise_table import Integers, NoiseTable
 from aggregator.steward.audit.pair_audit import Releases
+from aggregator.steward.audit.split_noise import Audited, Scale, audit_by_scale, scales_of
 from aggregator.vdaf.circuits import Histogram, Sections
 from tests.support.entropy import SeededEntropy
 

@@ -20,7 +20,7 @@ from aggregator.client.module import joined_module, joined_text
 from aggregator.collector.results.result import Result
 from aggregator.dap.ids import TaskId
 from aggregator.dap.times import DAY, Interval
-from aggregator.protocol.floor import Floor
+from aggregator.protocol.requirements import Floor
 from aggregator.protocol.task import Task
 from aggregator.service.runtime.key_rotation import new_key
 from aggregator.service.storage.engine.transaction import Transaction

@@ -33,8 +33,8 @@ from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type, path, resources_of
 from aggregator.dap.times import Interval
 from aggregator.protocol.aggregation import VerificationKey, leader_init
-from aggregator.protocol.floor import Floor
 from aggregator.protocol.hpke_rotation import HpkeRotation
+from aggregator.protocol.requirements import Floor
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_to_toml
 from aggregator.service.config import HelperSettings, LeaderSettings

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from aggregator.client.posting import Later
+from aggregator.client.sender import Later
 from aggregator.codec import decode, encode
 from aggregator.dap.hpke import HpkeConfigList, HpkeKeypair, generate_keypair
 from aggregator.dap.hpke_suites import REQUIRED, Suite

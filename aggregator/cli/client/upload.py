@@ -13,7 +13,7 @@ import typer
 from aggregator.cli import faults
 from aggregator.cli.floors import takes_floor
 from aggregator.cli.options import EnvironmentProxy, InsecureHttp, WhichTask, parse_time
-from aggregator.client.posting import REPORTS_PER_REQUEST
+from aggregator.client.sender import REPORTS_PER_REQUEST
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import ParameterError, PeerError
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import httpx
 
     from aggregator.client import Contributions, MeasurementReader, UploadSummary
-    from aggregator.protocol.floor import Floor
+    from aggregator.protocol.requirements import Floor
     from aggregator.protocol.task import Task
     from aggregator.vdaf.circuits.measurements import Measurement
 

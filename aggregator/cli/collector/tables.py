@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from aggregator.words import escaped
+from aggregator.untrusted_text import escaped
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from aggregator.cli.process import Ending, ended_by_signals
 from aggregator.errors import LocalError
-from aggregator.words import escaped
+from aggregator.untrusted_text import escaped
 
 TELL_SECONDS = 5.0
 """How often a person is told what the program waits for."""

@@ -47,8 +47,8 @@ class AggregatorDesk:
         other contents, or its population is closed.
         """
         from aggregator.dap.auth import hash_token
-        from aggregator.protocol.floor import check_floor
         from aggregator.protocol.provisioning import read_provisions
+        from aggregator.protocol.requirements import check_floor
         from aggregator.service.runtime.spending import check_new_task
         from aggregator.service.storage.backup.reconciliation import enter_releases
         from aggregator.service.storage.engine import locks

@@ -28,7 +28,7 @@ from aggregator.service.config import (
 from aggregator.service.leader.job_creator import MAX_JOB_BYTES
 from aggregator.service.storage.tasks.tasks import get_task
 from aggregator.service.transport.examination import Finding
-from aggregator.words import escaped
+from aggregator.untrusted_text import escaped
 
 _MOST_BYTES = 16 * 2**20
 _DIGEST_DIGITS = 16

@@ -20,7 +20,7 @@ def new() -> None:
 def rewrap(config: Config = None) -> None:
     """Encrypt all secrets of the store anew under the first of its keys; the others can then go."""
     from aggregator.cli.service.parties import open_desk
-    from aggregator.service.storage.operator.rewrapping import rewrap as rewrap_all
+    from aggregator.service.storage.operator.reencryption import rewrap as rewrap_all
 
     with open_desk(config, may_make=False) as desk:
         done = rewrap_all(desk.database)

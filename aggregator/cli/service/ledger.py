@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aggregator.cli.options import Config, time_text
-from aggregator.words import escaped
+from aggregator.untrusted_text import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,7 +87,7 @@ def _of(entries: "Sequence[LedgerEntry]", task: "Task") -> "list[LedgerEntry]":
 def _task_document(task: "Task", entries: "Sequence[LedgerEntry]", delta: Fraction) -> "Document":
     from aggregator.dp.rationals import format_rational
     from aggregator.protocol.budget import cost, horizon, releases_of, task_bounds
-    from aggregator.protocol.in_short import guarantee_in_short
+    from aggregator.protocol.summary import guarantee_in_short
     from aggregator.service.storage.engine.states import LedgerState
 
     budget = task.policy.budget

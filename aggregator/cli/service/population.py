@@ -6,7 +6,7 @@ import typer
 
 from aggregator.cli.options import Config
 from aggregator.errors import ParameterError
-from aggregator.words import is_unsafe
+from aggregator.untrusted_text import is_unsafe
 
 
 def population(
@@ -46,7 +46,7 @@ def population(
     from aggregator.cli.service.parties import open_aggregator
     from aggregator.dp.filters import Filter
     from aggregator.dp.rationals import parse_rational
-    from aggregator.protocol.floor import parse_max_delta
+    from aggregator.protocol.requirements import parse_max_delta
     from aggregator.service.storage.ledger.populations import Population
 
     limits = None

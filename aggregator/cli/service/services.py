@@ -59,7 +59,7 @@ from aggregator.service.storage.engine.store_check import StoreCheck
 from aggregator.service.storage.ledger.journal import Journal
 from aggregator.service.storage.opening import open_aggregator_store
 from aggregator.service.storage.reports.generations import rotate_generations
-from aggregator.service.storage.reports.places import prove_waiting, settle_place
+from aggregator.service.storage.reports.object_check import prove_waiting, settle_place
 from aggregator.service.storage.tasks.garbage import collect_garbage
 from aggregator.service.storage.tasks.hpke_keys import list_hpke_keys
 from aggregator.service.telemetry.by_minute import ByMinute

@@ -10,7 +10,7 @@ import typer
 
 from aggregator.cli import faults
 from aggregator.cli.options import Config, not_yet
-from aggregator.words import escaped
+from aggregator.untrusted_text import escaped
 
 if TYPE_CHECKING:
     from aggregator.service.telemetry.health import Health

@@ -14,7 +14,7 @@ from aggregator.cli.types import CIRCUITS, Parameters, takes_parameters, type_of
 from aggregator.dap.times import DAY
 from aggregator.errors import ParameterError
 from aggregator.service.config import MAX_SECONDS
-from aggregator.words import escaped
+from aggregator.untrusted_text import escaped
 
 if TYPE_CHECKING:
     from aggregator.cli.service.parties import Desk
@@ -324,7 +324,7 @@ def describe_privacy(task: "Task") -> str:
     from aggregator.dp.utility import DEFAULT_CONFIDENCE, PERCENT
     from aggregator.protocol.budget import horizon, promise_of_all
     from aggregator.protocol.groups import group_in_words
-    from aggregator.protocol.in_short import statement_of
+    from aggregator.protocol.summary import statement_of
 
     mechanism, circuit = task.policy.mechanism, task.prio3.circuit
     lines = [

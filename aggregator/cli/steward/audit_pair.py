@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from aggregator.dap.hpke import HpkeConfig, HpkeKeypair
     from aggregator.protocol.task import Task
     from aggregator.service.config import CollectorSettings
-    from aggregator.steward.audit.by_scale import Scale
     from aggregator.steward.audit.pair_audit import Releases
+    from aggregator.steward.audit.split_noise import Scale
 
 FALSE_ALARM = 1e-6
 LENGTH = 4099
@@ -283,7 +283,7 @@ def _answer(
     task: "Task", releases: "Releases", scales: "list[Scale]", false_alarm: float
 ) -> "PairAnswer":
     from aggregator.cli.steward.pair_answer import PairAnswer
-    from aggregator.steward.audit.by_scale import audit_by_scale
+    from aggregator.steward.audit.split_noise import audit_by_scale
 
     return PairAnswer(
         task, releases, tuple(audit_by_scale(releases, scales, false_alarm)), false_alarm
@@ -291,7 +291,7 @@ def _answer(
 
 
 def _scales(task: "Task") -> "list[Scale]":
-    from aggregator.steward.audit.by_scale import scales_of
+    from aggregator.steward.audit.split_noise import scales_of
 
     return scales_of(task.policy.mechanism, task.prio3.circuit)
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from aggregator.protocol.task import Task
-    from aggregator.steward.audit.by_scale import Audited
     from aggregator.steward.audit.fault import Fault
     from aggregator.steward.audit.pair_audit import Releases
+    from aggregator.steward.audit.split_noise import Audited
 
 _ANSWER_VERSION = 2
 

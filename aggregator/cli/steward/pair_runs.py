@@ -28,9 +28,9 @@ from aggregator.dap.profile import Role
 from aggregator.dap.times import Interval
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ParameterError, PeerError
-from aggregator.protocol.floor import Floor
 from aggregator.protocol.provisioning import read_provision
 from aggregator.protocol.reports import prepare_reports
+from aggregator.protocol.requirements import Floor
 from aggregator.protocol.task import Task
 from aggregator.service.config import read_text
 from aggregator.steward.audit.noise_table import LARGEST, Integers

@@ -15,7 +15,7 @@ from aggregator.cli.steward.survey_tasks import TaskFile, task_of_survey
 from aggregator.cli.steward.survey_texts import text_line, text_tasks, write_survey
 from aggregator.cli.steward.survey_upload import upload
 from aggregator.errors import ParameterError
-from aggregator.words import escaped
+from aggregator.untrusted_text import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -201,7 +201,7 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Print what a survey's task asks, and the fingerprint that all parties must agree on."""
-    from aggregator.client.survey.sheet import AnswerSheet
+    from aggregator.client.survey.answer_sheet import AnswerSheet
     from aggregator.steward.survey.routing import asked_if
 
     task, meaning = task_of_survey(file)

@@ -73,7 +73,7 @@ def form(
     from aggregator.cli.local.folder import LocalFolder, public_file
     from aggregator.service.config import read_text
     from aggregator.steward.survey.form.page import fingerprint
-    from aggregator.steward.survey.form.words import WORDS, words_of
+    from aggregator.steward.survey.form.translations import WORDS, words_of
 
     if print_words:
         print(json.dumps(dict(WORDS), indent=1, ensure_ascii=False))
@@ -123,7 +123,7 @@ def page_of(
     """
     from aggregator.client.survey.texts import spelled_of
     from aggregator.steward.survey.form.page import check_task, form_page
-    from aggregator.steward.survey.form.words import WORDS
+    from aggregator.steward.survey.form.translations import WORDS
 
     with named(public):
         check_task(read_task(public))

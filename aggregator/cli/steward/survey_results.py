@@ -21,7 +21,7 @@ from aggregator.cli.steward.survey_words import show_words
 from aggregator.cli.steward.text_files import texts_of
 from aggregator.collector.patience import WAIT_SECONDS
 from aggregator.errors import ParameterError
-from aggregator.words import escaped
+from aggregator.untrusted_text import escaped
 
 if TYPE_CHECKING:
     from aggregator.cli.steward.collecting import Wanted

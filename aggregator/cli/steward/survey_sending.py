@@ -12,7 +12,7 @@ from aggregator.errors import PeerError
 if TYPE_CHECKING:
     from aggregator.client import UploadSummary
     from aggregator.client.text.beside_survey import AskedTexts
-    from aggregator.protocol.floor import Floor
+    from aggregator.protocol.requirements import Floor
     from aggregator.protocol.task import Task
     from aggregator.steward.survey import Answers, Meaning
     from aggregator.steward.survey.written import Written

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from aggregator.client.text.beside_survey import AskedTexts
     from aggregator.client.text.question import TextQuestion
     from aggregator.dap.hpke import HpkeConfig
-    from aggregator.protocol.floor import Floor
+    from aggregator.protocol.requirements import Floor
     from aggregator.protocol.task import Task
     from aggregator.steward.survey import Survey
     from aggregator.steward.survey.texts import PlannedText

@@ -20,7 +20,7 @@ from aggregator.cli.steward.survey_sending import (
 )
 from aggregator.cli.steward.survey_tasks import task_of_survey
 from aggregator.cli.steward.text_files import texts_of
-from aggregator.client.posting import REPORTS_PER_REQUEST
+from aggregator.client.sender import REPORTS_PER_REQUEST
 from aggregator.errors import ParameterError, PeerError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from aggregator.cli.steward.survey_sending import Sent
     from aggregator.client import UploadSummary
     from aggregator.client.text.beside_survey import AskedTexts
-    from aggregator.protocol.floor import Floor
+    from aggregator.protocol.requirements import Floor
     from aggregator.steward.survey import Answers, Meaning
 
 
@@ -122,7 +122,7 @@ def upload(
 
     from aggregator.cli.client.upload import check_delimiter, csv_text
     from aggregator.cli.local.folder import public_file
-    from aggregator.protocol.floor import check_floor
+    from aggregator.protocol.requirements import check_floor
     from aggregator.service.transport.clear_text import check_endpoints
     from aggregator.steward.survey import Columns, csv_table, read_answers, table_in
     from aggregator.steward.survey.written import with_written

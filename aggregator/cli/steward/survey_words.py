@@ -33,8 +33,8 @@ def show_words(
     """
     from aggregator.steward.text.candidates import Listed
     from aggregator.steward.text.decode import decode
+    from aggregator.steward.text.found_strings import decoded_document
     from aggregator.steward.text.released import released_tables
-    from aggregator.steward.text.words import decoded_document
 
     texts = texts_of(place)
     if not texts:

@@ -55,8 +55,8 @@ def results(
     from aggregator.service.config import read_text
     from aggregator.steward.text.candidates import Listed
     from aggregator.steward.text.decode import decode
+    from aggregator.steward.text.found_strings import decoded_document
     from aggregator.steward.text.released import documents_in, released_tables
-    from aggregator.steward.text.words import decoded_document
 
     question, tasks = read_asked(folder)
     if isinstance(question, Spelling) == bool(lists or all_fingerprints):
@@ -89,7 +89,7 @@ def results(
 def _print_spelled(spelling: "Spelling", tables: "npt.NDArray[np.int64]", *, as_json: bool) -> None:
     """Print the strings of a spelling's fingerprints, one on each line."""
     from aggregator.steward.text.spelled import spelled
-    from aggregator.words import escaped
+    from aggregator.untrusted_text import escaped
 
     named = spelled(spelling, tables)
     if as_json:
@@ -135,8 +135,8 @@ def _decode_all(
 def print_decoded(title: str, decoded: "Decoded") -> None:
     """Print what was found, under a title."""
     from aggregator.dp.utility import PERCENT
-    from aggregator.steward.text.words import name_of
-    from aggregator.words import escaped
+    from aggregator.steward.text.found_strings import name_of
+    from aggregator.untrusted_text import escaped
 
     print(escaped(title))
     for each in decoded.found:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from aggregator.client.text.question import TextQuestion
     from aggregator.client.text.spelling import Spelling
     from aggregator.client.text.toss import Toss
-    from aggregator.protocol.floor import Floor
+    from aggregator.protocol.requirements import Floor
     from aggregator.protocol.task import Task
 
 

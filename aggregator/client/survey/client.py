@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from aggregator.client.outbox import MAX_BYTES, Outbox, Outcome
-from aggregator.client.posting import Posting
 from aggregator.client.reporter import MAX_AGE_SECONDS, Reporter
-from aggregator.client.survey.sheet import AnswerSheet
+from aggregator.client.sender import Posting
+from aggregator.client.survey.answer_sheet import AnswerSheet
 from aggregator.client.window_claims import MARK, WindowClaim, claim_of, survey_digest
 from aggregator.clock import Clock, SystemClock
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ParameterError
-from aggregator.protocol.floor import Floor
+from aggregator.protocol.requirements import Floor
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_toml
 

@@ -8,12 +8,12 @@ is kept.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
+from aggregator.client.batched_calls import Together
 from aggregator.client.outbox import Outbox
 from aggregator.client.survey.answers import AnswerError
 from aggregator.client.text.beside_survey import AskedTexts
 from aggregator.client.text.fitting import SpelledWindow, read_spelling
 from aggregator.client.text.toss import Toss
-from aggregator.client.together import Together
 from aggregator.entropy import Entropy
 from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.protocol.task import Task

@@ -23,7 +23,7 @@ from aggregator.dp.rationals import format_rational, parse_rational
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task, info_with_digest
 from aggregator.protocol.task_file import task_to_table, tasks_from_toml
-from aggregator.words import first_unsafe_member
+from aggregator.untrusted_text import first_unsafe_member
 
 _VERSION = 1
 _DOMAIN = b"prio text question"

@@ -27,7 +27,7 @@ from aggregator.collector.pages.word_lists import (
     WordLists,
     word_list,
 )
-from aggregator.collector.pages.words import OWN, PASTED, Looked, chosen_window, words_view
+from aggregator.collector.pages.written_page import OWN, PASTED, Looked, chosen_window, words_view
 from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import UnrecognizedTask
 from aggregator.errors import Abort

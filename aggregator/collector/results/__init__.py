@@ -9,7 +9,7 @@ docs/results.md explains how each interval is found, and what cannot be conclude
 
 from typing import TYPE_CHECKING
 
-from aggregator.lazily import exports
+from aggregator.lazy_exports import exports
 
 if TYPE_CHECKING:
     from aggregator.collector.results.batches import Batch

@@ -14,7 +14,7 @@ from aggregator.collector.results.values import Noised, Quantity, not_noised, to
 from aggregator.dp.sensitivity import max_entry
 from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError
-from aggregator.protocol.in_short import guarantee_in_short
+from aggregator.protocol.summary import guarantee_in_short
 from aggregator.protocol.task import Task
 
 

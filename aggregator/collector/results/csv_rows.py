@@ -4,7 +4,7 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 
-from aggregator.words import defused
+from aggregator.untrusted_text import defused
 
 
 def as_csv(names: Sequence[str], rows: Iterable[Mapping[str, str | int | float | None]]) -> bytes:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from aggregator.lazily import exports
+from aggregator.lazy_exports import exports
 
 if TYPE_CHECKING:
     from aggregator.service.config.aggregator_settings import (

@@ -9,9 +9,14 @@ from typing_extensions import override
 
 from aggregator.dap.hpke_suites import NAMED, REQUIRED
 from aggregator.errors import ConfigurationError
-from aggregator.protocol.floor import DEFAULT_MAX_DELTA, DEFAULT_MAX_EPSILON, DEFAULT_MAX_RHO, Floor
 from aggregator.protocol.hpke_rotation import MOST_KEYS, HpkeRotation
 from aggregator.protocol.reports import CLOCK_SKEW_SECONDS, HELPER_MAX_AGE_SECONDS, MAX_AGE_SECONDS
+from aggregator.protocol.requirements import (
+    DEFAULT_MAX_DELTA,
+    DEFAULT_MAX_EPSILON,
+    DEFAULT_MAX_RHO,
+    Floor,
+)
 from aggregator.service.config.constants import MOST_LINGER_SECONDS, MOST_OUTGOING
 from aggregator.service.config.kinds import (
     MaxDelta,

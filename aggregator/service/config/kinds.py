@@ -14,7 +14,7 @@ from aggregator.dap.hpke_suites import NAMED
 from aggregator.dap.urls import Url, read_endpoint, read_resource
 from aggregator.dp.rationals import parse_rational
 from aggregator.errors import ParameterError
-from aggregator.protocol.floor import parse_max_delta
+from aggregator.protocol.requirements import parse_max_delta
 
 BUCKETS = frozenset({"s3", "gs", "az"})
 """The URL schemes of buckets."""

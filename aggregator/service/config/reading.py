@@ -24,7 +24,7 @@ from aggregator.service.config.faults import in_words, place_of
 from aggregator.service.config.plain_files import NotPlain, check_plain
 from aggregator.service.config.tables import SCHEDULE, TABLES, TUNING, table_of
 from aggregator.service.config.text_files import read_text
-from aggregator.words import meant
+from aggregator.untrusted_text import meant
 
 AnySettings = LeaderSettings | HelperSettings | CollectorSettings
 S = TypeVar("S", LeaderSettings, HelperSettings, CollectorSettings)

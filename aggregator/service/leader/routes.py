@@ -44,7 +44,7 @@ from aggregator.service.storage.jobs.collection_room import (
 )
 from aggregator.service.telemetry.tracing import note
 from aggregator.service.web.aggregators import AggregatorResources, Kind
-from aggregator.service.web.direct import IS_TOLD_TOGETHER, Handler
+from aggregator.service.web.fast_route import IS_TOLD_TOGETHER, Handler
 from aggregator.service.web.messages import (
     MAX_SHORT_MESSAGE,
     dap_router,

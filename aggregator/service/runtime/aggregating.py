@@ -11,8 +11,8 @@ from aggregator.service.storage.engine import locks
 from aggregator.service.storage.engine.tables import aggregated_reports
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.job_shares import JobShare, put_job_share
+from aggregator.service.storage.reports.capacity import room_to_add
 from aggregator.service.storage.reports.ids import Room, admit, let_in
-from aggregator.service.storage.reports.room import room_to_add
 from aggregator.vdaf.prio3 import Prio3
 
 

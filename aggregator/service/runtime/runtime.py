@@ -19,9 +19,9 @@ from aggregator.entropy import Entropy
 from aggregator.errors import ConfigurationError, LocalError, ParameterError
 from aggregator.failures import in_thread
 from aggregator.protocol.aggregation import VerificationKey
-from aggregator.protocol.floor import Floor, check_floor
 from aggregator.protocol.hpke_rotation import HpkeRotation
 from aggregator.protocol.reports import CLOCK_SKEW_SECONDS
+from aggregator.protocol.requirements import Floor, check_floor
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_toml
 from aggregator.service.runtime.key_rotation import (

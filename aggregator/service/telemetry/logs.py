@@ -17,7 +17,7 @@ import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from aggregator.service.telemetry import lines
-from aggregator.words import escaped
+from aggregator.untrusted_text import escaped
 
 REFUSED = "[refused]"
 _SECRET_NAME = re.compile(

@@ -35,8 +35,8 @@ from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.metrics import REQUEST_SECONDS
 from aggregator.service.telemetry.tracing import new_trace_id, read_traceparent
 from aggregator.service.web.below_path import BelowPath, Paths
-from aggregator.service.web.direct import IS_TOLD_TOGETHER, Direct, Handler, OnError
-from aggregator.service.web.intake import SCOPE_KEY, Intake
+from aggregator.service.web.body_budget import SCOPE_KEY, Intake
+from aggregator.service.web.fast_route import IS_TOLD_TOGETHER, Direct, Handler, OnError
 from aggregator.service.web.plain_paths import is_plain
 from aggregator.service.web.problems import (
     abort_response,

@@ -11,7 +11,7 @@ from fastapi import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from aggregator.dap.resources import Resource, path_pattern
-from aggregator.service.web.direct import OnError
+from aggregator.service.web.fast_route import OnError
 
 Paths = Callable[[], Awaitable[AbstractSet[str]]]
 

@@ -25,9 +25,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from aggregator.service.telemetry.lines import log
 from aggregator.service.web.addresses import forwarded_for, is_trusted_proxy, sharing
+from aggregator.service.web.body_budget import IS_WHOLE
 from aggregator.service.web.cross_origin import ANY_ORIGIN, EXPOSED
 from aggregator.service.web.descriptors import SHORTAGE, is_high
-from aggregator.service.web.intake import IS_WHOLE
 
 MAX_HEADER_BYTES = 16 * 2**10
 """The most bytes of a request line with headers, and of a body's framing beyond the body itself."""

@@ -17,7 +17,7 @@ from aggregator.dap.profile import Role
 from aggregator.dap.resources import Resource, media_type, message_of, resources_of
 from aggregator.errors import Abort
 from aggregator.service.telemetry.tracing import SpanKind, note, read_traceparent, span
-from aggregator.service.web import intake
+from aggregator.service.web import body_budget
 
 MAX_SHORT_MESSAGE = 128 * 2**10
 """The most bytes of a request without reports, which has a few numbers and two extension lists."""
@@ -107,7 +107,7 @@ async def read_bytes(request: Request, limit: int) -> bytes:
     is_number = declared.isascii() and declared.isdigit()
     if is_number and (len(declared), declared) > (len(str(limit)), str(limit)):
         raise MessageTooLarge(f"the body may have {limit} bytes")
-    return await intake.read_body(request, limit)
+    return await body_budget.read_body(request, limit)
 
 
 def task_id_of(request: Request) -> TaskId:

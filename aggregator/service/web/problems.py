@@ -12,7 +12,7 @@ from aggregator.dap import problems
 from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import OWN_NAMESPACE, Problem, as_problem, problem_document
 from aggregator.errors import Abort
-from aggregator.service.web.intake import BodyTooSlow
+from aggregator.service.web.body_budget import BodyTooSlow
 
 PROBLEM_MEDIA_TYPE = "application/problem+json"
 

@@ -11,16 +11,16 @@ the budget. What the numbers mean (`meaning`) is bound into the task.
 
 from typing import TYPE_CHECKING
 
-from aggregator.lazily import exports
+from aggregator.lazy_exports import exports
 from aggregator.steward.survey.bundle import TaskTables, task_tables
 from aggregator.steward.survey.cells import AnswerError
 from aggregator.steward.survey.designs import NO_ANSWER, Design, Figure, Sums
-from aggregator.steward.survey.meaning import Meaning
 from aggregator.steward.survey.model import Budget, Survey, survey_from_toml
 from aggregator.steward.survey.plan import Plan, PlannedPart, Spread, Way, plan
 from aggregator.steward.survey.questions import Question
-from aggregator.steward.survey.sheet import Part, Sheet
+from aggregator.steward.survey.report_layout import Part, Sheet
 from aggregator.steward.survey.windows import Windows
+from aggregator.steward.survey.write_meaning import Meaning
 
 if TYPE_CHECKING:
     from aggregator.steward.survey.answer_table import AnswerTable, csv_table, table_in

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from aggregator.client.text.beside_survey import smallest_batch
 from aggregator.dp.rationals import format_rational
 from aggregator.protocol.task import info_with_digest
-from aggregator.steward.survey.meaning import Meaning
 from aggregator.steward.survey.model import Survey
 from aggregator.steward.survey.plan import Plan
 from aggregator.steward.survey.texts import PlannedText, plan_texts
 from aggregator.steward.survey.windows import Windows
+from aggregator.steward.survey.write_meaning import Meaning
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 
 from aggregator.service.config import in_words, place_of
 from aggregator.steward.survey.questions import AnyQuestion, Question
-from aggregator.words import escaped, meant
+from aggregator.untrusted_text import escaped, meant
 
 _KINDS: Mapping[str, type[Question]] = {
     get_args(kind.model_fields["kind"].annotation)[0]: kind

@@ -20,7 +20,7 @@ from aggregator.steward.survey.questions.base import MAY_HAVE_LINES
 from aggregator.steward.survey.routing import Routing
 from aggregator.steward.survey.texts import KIND, Text, Texts, check_texts
 from aggregator.steward.survey.windows import Windows
-from aggregator.words import escaped, first_unsafe_member, is_unsafe_or_misleads
+from aggregator.untrusted_text import escaped, first_unsafe_member, is_unsafe_or_misleads
 
 _CONFIG = ConfigDict(frozen=True, extra="forbid", strict=True)
 

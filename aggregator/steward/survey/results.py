@@ -11,7 +11,7 @@ from aggregator.collector.results import Batch, Noised, Quantity, Table
 from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
-from aggregator.steward.survey.meaning import Meaning
+from aggregator.steward.survey.write_meaning import Meaning
 
 if TYPE_CHECKING:
     from aggregator.collector.results.charts import Cell

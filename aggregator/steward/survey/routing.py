@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias
 from aggregator.client.survey.answers import Answer
 from aggregator.errors import ParameterError
 from aggregator.steward.survey.questions import Question
-from aggregator.words import meant
+from aggregator.untrusted_text import meant
 
 _SHOWN = 8
 

@@ -7,8 +7,8 @@ from fractions import Fraction
 
 from typing_extensions import override
 
+from aggregator.client.survey.answer_sheet import by_group
 from aggregator.client.survey.answers import Entries, ones_at
-from aggregator.client.survey.sheet import by_group
 from aggregator.collector.results import Noised, total
 from aggregator.dp.sensitivity import max_entry
 from aggregator.errors import ParameterError

@@ -17,7 +17,7 @@ from aggregator.client.text.hashing import FEWEST_TASKS, TextHashes
 from aggregator.client.text.spelling import SPELLED
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.errors import ParameterError
-from aggregator.protocol.in_short import guarantee_in_short
+from aggregator.protocol.summary import guarantee_in_short
 from aggregator.protocol.task import Task
 from aggregator.steward.text.released import released_tables
 

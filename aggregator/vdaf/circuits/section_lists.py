@@ -11,10 +11,10 @@ import re
 import struct
 
 from aggregator.errors import ParameterError
+from aggregator.untrusted_text import meant
 from aggregator.vdaf.circuits.section_base import Section
 from aggregator.vdaf.circuits.section_choices import AtMost, OneHot, Table
 from aggregator.vdaf.circuits.section_numbers import ByGroup, Given, Number
-from aggregator.words import meant
 
 KINDS: dict[str, type[Section]] = {
     kind.name: kind for kind in (OneHot, AtMost, Number, ByGroup, Given, Table)

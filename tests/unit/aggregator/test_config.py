@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.errors import ConfigurationError
-from aggregator.protocol.floor import Floor
+from aggregator.protocol.requirements import Floor
 from aggregator.service.config import (
     CollectorSettings,
     HelperSettings,

@@ -55,7 +55,7 @@ class Postgresql:
     """A store in a database of its own on a PostgreSQL server."""
 
     writers = 4
-    shards = 8  # of all processes of a store: `room` relies on it
+    shards = 8  # of all processes of a store: `capacity` relies on it
 
     def __init__(self, url: URL) -> None:
         """Keep the store in the database that `url` names.

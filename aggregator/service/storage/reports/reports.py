@@ -16,6 +16,7 @@ from aggregator.protocol.batches import Batch
 from aggregator.service.storage.batches.closed import closed_to_uploads
 from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.transaction import Transaction
+from aggregator.service.storage.reports.capacity import room_to_add
 from aggregator.service.storage.reports.claims import is_due
 from aggregator.service.storage.reports.counters import (
     PAST_UNITS,
@@ -28,7 +29,6 @@ from aggregator.service.storage.reports.groups import StoredReport, packed, put_
 from aggregator.service.storage.reports.ids import Room, admit, let_in
 from aggregator.service.storage.reports.past_units import not_opened
 from aggregator.service.storage.reports.rejected import rejected_before, take_again
-from aggregator.service.storage.reports.room import room_to_add
 from aggregator.service.storage.reports.waiting import count_waiting
 
 _GROUP = tables.report_groups.c

@@ -14,7 +14,7 @@ from importlib.resources import files
 from types import MappingProxyType
 
 from aggregator.client.module import PROFILES, joined_module, joined_text
-from aggregator.client.survey.sheet import AnswerSheet
+from aggregator.client.survey.answer_sheet import AnswerSheet
 from aggregator.client.survey.texts import SpelledTexts
 from aggregator.client.text.beside_survey import AskedTexts, check_bound
 from aggregator.client.window_claims import survey_digest
@@ -24,9 +24,9 @@ from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_for_clients
 from aggregator.steward.survey.form.parts import Part
 from aggregator.steward.survey.form.promises import what_happens
-from aggregator.steward.survey.form.words import WORDS
+from aggregator.steward.survey.form.translations import WORDS
 from aggregator.steward.survey.form.written import WrittenPart, wording
-from aggregator.steward.survey.meaning import Meaning
+from aggregator.steward.survey.write_meaning import Meaning
 
 Words = Mapping[str, str]
 

@@ -6,7 +6,7 @@ from html import escape
 
 from aggregator.client.survey.numbers import Grid
 from aggregator.errors import ParameterError
-from aggregator.steward.survey.form.words import filled
+from aggregator.steward.survey.form.translations import filled
 from aggregator.steward.survey.questions.base import Question, as_text
 from aggregator.steward.survey.questions.labels import Choice, Multiple, YesNo
 from aggregator.steward.survey.questions.numbers import Bins, Number, Scale

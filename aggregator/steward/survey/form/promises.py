@@ -11,7 +11,7 @@ from aggregator.client.text.question import TextQuestion
 from aggregator.dap.urls import read_endpoint
 from aggregator.dp.rationals import at_most
 from aggregator.protocol.task import Task
-from aggregator.steward.survey.form.words import filled
+from aggregator.steward.survey.form.translations import filled
 
 _LARGEST_EPSILON = 6
 """Up to this epsilon, its factor is a readable number."""

@@ -4,12 +4,12 @@ import json
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from aggregator.client.survey.sheet import Needs
+from aggregator.client.survey.answer_sheet import Needs
 from aggregator.client.text.fitting import SpelledWindow
 from aggregator.client.text.question import TextQuestion
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_for_clients
-from aggregator.steward.survey.form.words import filled
+from aggregator.steward.survey.form.translations import filled
 
 MOST_CHARACTERS = 200
 """The most characters of a field. Every string counts, but a longer one is never written twice."""

@@ -10,7 +10,7 @@ from typing import Annotated, TypeAlias
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
 from aggregator.client.survey.answers import Question as AsAsked
-from aggregator.client.survey.meaning import question_of
+from aggregator.client.survey.read_meaning import question_of
 from aggregator.collector.results import Noised, ratio
 from aggregator.errors import ParameterError
 from aggregator.steward.survey.cells import AnswerError, Cell, Reading, number, shown

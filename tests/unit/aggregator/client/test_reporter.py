@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from aggregator.client.delivery import KEYS_SECONDS, Reason
 from aggregator.client.outbox import AlreadyAnswered, Outbox, OutboxFull, Outcome, Record, State
-from aggregator.client.posting import Later, Refused, TooLarge
 from aggregator.client.reporter import Reporter
-from aggregator.client.sending import KEYS_SECONDS, Reason
+from aggregator.client.sender import Later, Refused, TooLarge
 from aggregator.client.verdicts import SEVERAL_DAYS
 from aggregator.codec import decode, encode
 from aggregator.dap.hpke import HpkeConfigList, generate_keypair

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from aggregator.client.delivery import Reason
 from aggregator.client.outbox import Outbox, Outcome, State
-from aggregator.client.posting import Later
 from aggregator.client.resuming import ATTEMPTS, OnlyReport, Sent, upload_from, upload_once
-from aggregator.client.sending import Reason
+from aggregator.client.sender import Later
 from aggregator.codec import decode
 from aggregator.dap.messages import UploadRequest
 from aggregator.dap.report_errors import ReportError

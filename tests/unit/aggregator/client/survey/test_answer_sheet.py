@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+from aggregator.client.survey.answer_sheet import AnswerSheet
 from aggregator.client.survey.answers import AnswerError
-from aggregator.client.survey.sheet import AnswerSheet
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task, info_with_digest
 from aggregator.protocol.task_file import task_from_toml, task_to_toml

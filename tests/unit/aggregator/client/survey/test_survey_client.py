@@ -17,12 +17,12 @@ from aggregator.client import (
     State,
     SurveyClient,
 )
-from aggregator.client.posting import Refused
+from aggregator.client.sender import Refused
 from aggregator.client.verdicts import SEVERAL_DAYS
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import DAY
 from aggregator.errors import ParameterError
-from aggregator.protocol.floor import Floor
+from aggregator.protocol.requirements import Floor
 from aggregator.protocol.task_file import task_to_toml, tasks_to_json
 from tests.support.clock import ManualClock
 from tests.support.surveys import VISITS, department, task_of

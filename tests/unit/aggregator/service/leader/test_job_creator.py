@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from aggregator.clock import SystemClock
 from aggregator.dap.ids import TaskId
 from aggregator.dap.profile import Role
-from aggregator.protocol.floor import Floor
+from aggregator.protocol.requirements import Floor
 from aggregator.service.leader.job_creator import JobCreator
 from aggregator.service.runtime import Runtime
 from aggregator.service.storage.engine import tables

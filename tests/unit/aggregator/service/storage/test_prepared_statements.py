@@ -20,11 +20,11 @@ from aggregator.service.storage.jobs.aggregation_jobs import (
 from aggregator.service.storage.jobs.answered_jobs import put_answered_job
 from aggregator.service.storage.jobs.deferred_jobs import find_job
 from aggregator.service.storage.jobs.job_shares import JobShare, put_job_share
+from aggregator.service.storage.reports.capacity import room_to_add
 from aggregator.service.storage.reports.claims import reports_of_job
 from aggregator.service.storage.reports.counters import Stage, count_reports
 from aggregator.service.storage.reports.rejecting import reject_waiting
 from aggregator.service.storage.reports.reports import put_reports, tasks_with_unclaimed_reports
-from aggregator.service.storage.reports.room import room_to_add
 from aggregator.service.storage.tasks.caller_tokens import valid_token_hashes
 from aggregator.service.storage.tasks.hpke_keys import HpkeKey, list_hpke_keys, put_hpke_key
 from aggregator.service.storage.tasks.tasks import get_public_task, get_task

@@ -22,7 +22,7 @@ from aggregator.service.storage.reports import bodies, giving_up
 from aggregator.service.storage.reports.claims import reports_of_job
 from aggregator.service.storage.reports.counters import DROPPED, Stage, report_counts
 from aggregator.service.storage.reports.giving_up import give_up_unreadable
-from aggregator.service.storage.reports.places import prove_waiting, settle_place
+from aggregator.service.storage.reports.object_check import prove_waiting, settle_place
 from aggregator.service.storage.reports.reports import put_reports
 from aggregator.service.storage.reports.waiting import waiting_buckets
 from tests.support.clock import ManualClock

@@ -19,9 +19,9 @@ from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.job_shares import JobShare, leave_out, put_job_share
 from aggregator.service.storage.operator.progress import task_progress
+from aggregator.service.storage.reports.capacity import FEW_REPORTS, room_to_add
 from aggregator.service.storage.reports.counters import Stage, count_reports, report_counts
 from aggregator.service.storage.reports.reports import put_reports
-from aggregator.service.storage.reports.room import FEW_REPORTS, room_to_add
 from aggregator.service.storage.reports.waiting import (
     count_waiting,
     waiting_buckets,

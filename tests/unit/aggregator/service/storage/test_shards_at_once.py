@@ -14,10 +14,10 @@ from aggregator.service.storage.engine import locks
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.postgresql import Postgresql
 from aggregator.service.storage.engine.transaction import Transaction
-from aggregator.service.storage.reports import room
+from aggregator.service.storage.reports import capacity
+from aggregator.service.storage.reports.capacity import room_to_add
 from aggregator.service.storage.reports.counters import Stage, count_reports, report_counts
 from aggregator.service.storage.reports.reports import put_reports
-from aggregator.service.storage.reports.room import room_to_add
 from aggregator.service.storage.reports.waiting import waiting_in_batch
 from tests.support.engines import ON_POSTGRESQL
 from tests.support.patience import PATIENCE_SECONDS
@@ -141,7 +141,7 @@ def test_who_finds_a_batch_nearly_full_owns_all_shards(
 
 def test_who_adds_many_reports_owns_all_shards(store: Database) -> None:
     def work(tx: Transaction) -> int:
-        room_to_add(tx, TASK_ID, {unit(5): BATCH}, 10**6, room.FEW_REPORTS + 1)
+        room_to_add(tx, TASK_ID, {unit(5): BATCH}, 10**6, capacity.FEW_REPORTS + 1)
         return locks_held(store)
 
     assert store.run_sync("look", work) == Postgresql.shards
@@ -155,7 +155,7 @@ def test_a_batch_takes_as_many_reports_as_it_may_and_no_more(
 ) -> None:
     """From ample room, where all write at once, to the last report, which only one may write."""
     few, most, turns = 5, 203, 8
-    monkeypatch.setattr(room, "FEW_REPORTS", few)
+    monkeypatch.setattr(capacity, "FEW_REPORTS", few)
     owned: set[int] = set()
 
     def work(tx: Transaction, first: int) -> int:

@@ -11,7 +11,7 @@ import pytest
 from fastapi import APIRouter, Request, Response
 
 from aggregator.service.web.app import create_app
-from aggregator.service.web.intake import IS_WHOLE
+from aggregator.service.web.body_budget import IS_WHOLE
 from tests.support.patience import PATIENCE_SECONDS, wait_until
 from tests.support.serving import serving
 

@@ -22,7 +22,7 @@ from aggregator.protocol.task_file import task_to_toml
 from aggregator.steward.survey import Meaning, plan, survey_from_toml, task_tables
 from aggregator.steward.survey.form.page import fingerprint, form_page, policy_of
 from aggregator.steward.survey.form.parts import MOST_OPTIONS
-from aggregator.steward.survey.form.words import WORDS, words_of
+from aggregator.steward.survey.form.translations import WORDS, words_of
 from tests.support.commands import run_here
 from tests.support.processes import ROOT
 from tests.support.serving import serving

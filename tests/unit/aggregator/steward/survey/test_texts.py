@@ -13,8 +13,8 @@ from aggregator.steward.survey import Columns, plan, read_answers, survey_from_t
 from aggregator.steward.survey.answer_table import AnswerTable
 from aggregator.steward.survey.bundle import task_tables, text_tables
 from aggregator.steward.survey.cells import AnswerError
-from aggregator.steward.survey.meaning import Meaning
 from aggregator.steward.survey.texts import plan_texts
+from aggregator.steward.survey.write_meaning import Meaning
 from aggregator.steward.survey.written import with_written
 from tests.support.surveys import VISITS, department
 from tests.support.tasks import HELPER_URL, LEADER_URL, make_task

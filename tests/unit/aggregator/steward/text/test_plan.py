@@ -9,9 +9,9 @@ import pytest
 from aggregator.client.text.hashing import TextHashes
 from aggregator.errors import ParameterError
 from aggregator.steward.text.decode import decode
+from aggregator.steward.text.found_strings import decoded_document
 from aggregator.steward.text.last_window import last_window
 from aggregator.steward.text.plan import Tail, TextPlan, best_plan, zipf
-from aggregator.steward.text.words import decoded_document
 from tests.support.text import Fingerprints, released, some_prints
 
 STRINGS = 50_000

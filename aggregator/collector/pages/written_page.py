@@ -15,7 +15,7 @@ from aggregator.dp.utility import PERCENT
 from aggregator.service.web.pages.charts import Mark, bars
 from aggregator.service.web.pages.html import Html, isolated, join, table, tag
 from aggregator.steward.text.decode import Decoded
-from aggregator.steward.text.words import Words, name_of
+from aggregator.steward.text.found_strings import Words, name_of
 
 PASTED = "strings"
 """The form field that holds a reader's own list."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
-from aggregator.client.posting import Later, Refused, TooLarge
+from aggregator.client.sender import Later, Refused, TooLarge
 from aggregator.dap.profile import ERROR_NAMESPACE
 from aggregator.dap.resources import media_type, message_of
 from aggregator.dap.times import DAY

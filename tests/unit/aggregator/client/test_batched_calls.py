@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from aggregator.client.together import Together
+from aggregator.client.batched_calls import Together
 from tests.support.patience import PATIENCE_SECONDS
 
 

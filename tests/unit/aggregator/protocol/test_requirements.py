@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 from aggregator.errors import ParameterError
-from aggregator.protocol.floor import Floor, check_floor, parse_max_delta
+from aggregator.protocol.requirements import Floor, check_floor, parse_max_delta
 from tests.support.tasks import LAPLACE, NO_NOISE, make_task
 
 GEOMETRIC = {"mechanism": "TruncatedGeometric", "epsilon": "1/1000", "delta": "1/101"}

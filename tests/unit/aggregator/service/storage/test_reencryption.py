@@ -7,8 +7,8 @@ import pytest
 
 from aggregator.service.storage.batches.closed import mark_collected
 from aggregator.service.storage.engine.database import Database
-from aggregator.service.storage.operator import rewrapping
-from aggregator.service.storage.operator.rewrapping import rewrap
+from aggregator.service.storage.operator import reencryption
+from aggregator.service.storage.operator.reencryption import rewrap
 from aggregator.service.storage.secrets.crypter import Crypter, CrypterError
 from aggregator.service.storage.tasks.hpke_keys import HpkeKey, list_hpke_keys, put_hpke_key
 from aggregator.service.storage.tasks.tasks import TaskRecord, get_task, put_task
@@ -81,7 +81,7 @@ def test_the_new_key_alone_reads_everything_afterwards(opened: Open) -> None:
 
 
 def test_it_goes_on_where_it_was_stopped(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rewrapping, "SECRETS_PER_STEP", 1)
+    monkeypatch.setattr(reencryption, "SECRETS_PER_STEP", 1)
     whole = 9
     for stopped_at in (1, 4, 7):
         both, done = opened(NEW_KEY, STORE_KEY), []

@@ -23,7 +23,7 @@ from aggregator.protocol.task import Task
 from aggregator.steward.text.candidates import Listed
 from aggregator.steward.text.decode import Decoded, Found, decode, interval
 from aggregator.steward.text.text_tasks import TextTasks
-from aggregator.words import escaped
+from aggregator.untrusted_text import escaped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

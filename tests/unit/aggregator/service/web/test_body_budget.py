@@ -13,8 +13,8 @@ from starlette.types import Message
 
 from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import MessageTooLarge, Problem, TooManyRequests
-from aggregator.service.web import intake
-from aggregator.service.web.intake import IS_WHOLE, BodyTooSlow, Intake
+from aggregator.service.web import body_budget
+from aggregator.service.web.body_budget import IS_WHOLE, BodyTooSlow, Intake
 
 END = b""
 FLOOD, OTHER = TaskId(bytes(32)), TaskId(bytes([1] * 32))
@@ -63,7 +63,7 @@ async def read(
 async def test_the_slowest_body_gives_way_to_one_that_comes_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(intake, "_SETTLED_SECONDS", 0.05)
+    monkeypatch.setattr(body_budget, "_SETTLED_SECONDS", 0.05)
     outcomes: list[object] = []
     budget = Intake(100)
     slow, slower, quick = Sender(), Sender(), Sender()
@@ -149,7 +149,7 @@ async def test_what_a_flood_gives_back_is_for_the_task_that_has_less_than_its_sh
 
 
 async def test_no_task_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake, "GRACE_SECONDS", 0.05)
+    monkeypatch.setattr(body_budget, "GRACE_SECONDS", 0.05)
     outcomes: list[object] = []
     budget, answered = Intake(100), anyio.Event()
     async with anyio.create_task_group() as group:
@@ -163,7 +163,7 @@ async def test_no_task_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_body_that_drips_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake, "GRACE_SECONDS", 0.1)
+    monkeypatch.setattr(body_budget, "GRACE_SECONDS", 0.1)
     outcomes: list[object] = []
     sender = Sender()
     async with anyio.create_task_group() as group:
@@ -179,7 +179,7 @@ async def test_an_error_that_is_kept_keeps_none_of_the_bytes_that_were_given_to_
     monkeypatch: pytest.MonkeyPatch, more: int, error: type[Problem]
 ) -> None:
     """Or who sends slowly fills the memory of an aggregator until it collects garbage."""
-    monkeypatch.setattr(intake, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(body_budget, "GRACE_SECONDS", 0.0)
     sender = Sender()
     sender.send(bytes(60))
     if more:
@@ -204,7 +204,7 @@ async def test_a_body_that_has_come_whole_is_read_without_a_time_limit(
     def refuse() -> None:
         raise Refused
 
-    monkeypatch.setattr(intake, "TimeLimit", refuse)
+    monkeypatch.setattr(body_budget, "TimeLimit", refuse)
     request = Sender(size=60).request()
     request.scope[IS_WHOLE] = lambda: is_whole
     with Intake(100).request() as body, nullcontext() if is_whole else pytest.raises(Refused):

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from aggregator.protocol.budget import promise_of_all
-from aggregator.protocol.in_short import guarantee_in_short, statement_of, who_must_be_honest
+from aggregator.protocol.summary import guarantee_in_short, statement_of, who_must_be_honest
 from tests.support.tasks import LAPLACE, NO_NOISE, TIME_PRECISION, make_task
 
 Settings = Mapping[str, str | int | bool]

@@ -15,10 +15,10 @@ from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
 from aggregator.steward.survey.questions import AnyQuestion, Question
 from aggregator.steward.survey.questions.base import MAY_HAVE_LINES, Conditions
+from aggregator.steward.survey.report_layout import Sheet
 from aggregator.steward.survey.routing import Routing
-from aggregator.steward.survey.sheet import Sheet
 from aggregator.steward.survey.windows import Windows
-from aggregator.words import first_unsafe_member
+from aggregator.untrusted_text import first_unsafe_member
 
 _VERSION = 2
 _CONDITIONS: TypeAdapter[Conditions] = TypeAdapter(Conditions)

@@ -8,8 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from aggregator.client.plain_posting import PlainPosting
-from aggregator.client.posting import Later, Refused, TooLarge
+from aggregator.client.sender import Later, Refused, TooLarge
+from aggregator.client.stdlib_sender import PlainPosting
 from aggregator.dap.times import DAY
 from tests.support.ports import free_ports
 

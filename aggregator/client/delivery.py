@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from aggregator.client.outbox import Outbox, OutboxFull, Outcome, Record, State
-from aggregator.client.posting import Later, Posting, Refused, TooLarge
+from aggregator.client.sender import Later, Posting, Refused, TooLarge
 from aggregator.client.verdicts import (
     UNKNOWN_TASK,
     Verdict,

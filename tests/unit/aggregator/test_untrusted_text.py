@@ -2,7 +2,7 @@
 
 import pytest
 
-from aggregator.words import defused, escaped, first_unsafe_member, is_unsafe
+from aggregator.untrusted_text import defused, escaped, first_unsafe_member, is_unsafe
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aggregator.client.survey.answers import Amount, AnswerError, Entries, One, Question, ones_at
-from aggregator.client.survey.meaning import NOT_A_MEANING, VERSION, question_of
+from aggregator.client.survey.read_meaning import NOT_A_MEANING, VERSION, question_of
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
-from aggregator.words import meant
+from aggregator.untrusted_text import meant
 
 _SHOWN = 40
 

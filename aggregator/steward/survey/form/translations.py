@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from aggregator.errors import ParameterError
-from aggregator.words import meant
+from aggregator.untrusted_text import meant
 
 WORDS: Final[Mapping[str, str]] = {
     "lang": "en",
