@@ -38,7 +38,7 @@ else:
             "measurements": ("CellError", "MeasurementReader"),
             "outbox": ("AlreadyAnswered", "Outbox", "OutboxFull", "Outcome", "State"),
             "reporter": ("Reporter",),
-            "sending": ("Pass", "Reason"),
+            "delivery": ("Pass", "Reason"),
             "survey.answers": ("AnswerError",),
             "survey.client": ("SurveyClient",),
             "upload": ("Client", "UploadError", "UploadSummary"),
