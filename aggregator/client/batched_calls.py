@@ -26,7 +26,7 @@ class _Item(Generic[Given, Made]):
         self.is_done = False
 
 
-class Together(Generic[Given, Made]):
+class BatchedCalls(Generic[Given, Made]):
     """Does the work of many threads together, at most `most` pieces at once.
 
     `work` does all the pieces or none, and returns their results in order.

@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from aggregator.client.outbox import Outbox, OutboxFull, Outcome, Record, State
-from aggregator.client.sender import Later, Posting, Refused, TooLarge
+from aggregator.client.sender import Later, Refused, Sender, TooLarge
 from aggregator.client.verdicts import (
     UNKNOWN_TASK,
     Verdict,
@@ -91,7 +91,7 @@ _Posted = Generator[tuple[Sequence[Record], dict[bytes, str]], None, bool]
 """Reports of each request and why some were refused; and whether the leader took any request."""
 
 
-class Sending:
+class Delivery:
     """Sends the reports of one task from an outbox; threads may share it.
 
         on_settled: Called for each report, after its outcome is stored.
@@ -110,7 +110,7 @@ class Sending:
         outbox: Outbox,
         entropy: Entropy,
         clock: Clock,
-        posting: Posting,
+        sender: Sender,
         on_settled: Settled,
         max_age_seconds: int,
         group: int,
@@ -123,7 +123,7 @@ class Sending:
         self._id = task.task_id.value
         self._keys_of = self._id if keys_of is None else keys_of
         self._outbox = outbox
-        self._entropy, self._clock, self._posting = entropy, clock, posting
+        self._entropy, self._clock, self._sender = entropy, clock, sender
         self._on_settled = on_settled
         self._max_age = max_age_seconds
         self._passing = threading.Lock()
@@ -194,7 +194,7 @@ class Sending:
 
     def _conclude(self, records: Sequence[Record], errors: dict[bytes, str], done: Pass) -> None:
         """Settle what the leader decided or declined on several days; let the rest wait."""
-        now, ahead = self._clock.now(), self._posting.clock_ahead
+        now, ahead = self._clock.now(), self._sender.clock_ahead
         outcomes, waits = [], dict[int, list[Record]]()
         for record in records:
             error = errors.get(record.key, "")
@@ -243,7 +243,7 @@ class Sending:
             return True
         base = self.task.configuration.leader_aggregator_endpoint
         try:
-            answer = self._posting.post(
+            answer = self._sender.post(
                 _url(base, path("reports", task_id=self.task.task_id)),
                 UploadRequest.message,
                 b"".join(self._sent(record) for record in records),
@@ -293,7 +293,7 @@ class Sending:
             configuration.helper_aggregator_endpoint,
         ):
             try:
-                answer = self._posting.get(
+                answer = self._sender.get(
                     _url(base, path("hpke_config")), HpkeConfigList.message, _MOST_CONFIG_BYTES
                 )
                 config = decode(HpkeConfigList, answer).preferred()

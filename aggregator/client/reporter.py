@@ -15,10 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from aggregator.client.batched_calls import Together
-from aggregator.client.delivery import Pass, Reason, Sending, Settled, room_of
+from aggregator.client.batched_calls import BatchedCalls
+from aggregator.client.delivery import Delivery, Pass, Reason, Settled, room_of
 from aggregator.client.outbox import Outbox, Outcome, Record
-from aggregator.client.sender import REPORTS_PER_REQUEST, Posting
+from aggregator.client.sender import REPORTS_PER_REQUEST, Sender
 from aggregator.client.window_claims import WindowClaim
 from aggregator.clock import Clock, SystemClock
 from aggregator.dap.times import DAY
@@ -54,7 +54,7 @@ class Reporter:
         outbox: Where reports wait.
         entropy: Where report ids, shares and HPKE keys come from.
         clock: What time it is.
-        posting: Sends requests.
+        sender: Sends requests.
         on_settled: Called for each report, after its outcome is stored.
         floor: The least protection of a task that this client takes part in.
         max_age_seconds: How long a report may wait. If the leader declines it after that, and on
@@ -76,7 +76,7 @@ class Reporter:
         *,
         entropy: Entropy | None = None,
         clock: Clock | None = None,
-        posting: Posting | None = None,
+        sender: Sender | None = None,
         on_settled: Settled = lambda _key, _claim, _outcome: None,
         floor: Floor | None = None,
         max_age_seconds: int = MAX_AGE_SECONDS,
@@ -100,20 +100,20 @@ class Reporter:
         self._entropy = SystemEntropy() if entropy is None else entropy
         self._clock = SystemClock() if clock is None else clock
         self._owned: list[Callable[[], None]] = []
-        if posting is None:
-            from aggregator.client.stdlib_sender import PlainPosting
+        if sender is None:
+            from aggregator.client.stdlib_sender import HttpSender
 
-            posting = PlainPosting()
-            self._owned.append(posting.close)
-        self._posting = posting
+            sender = HttpSender()
+            self._owned.append(sender.close)
+        self._sender = sender
         self._claim_at, self._windows_at = claim_at, windows_at
-        self._sendings = {
-            each.task_id.value: Sending(
+        self._deliveries = {
+            each.task_id.value: Delivery(
                 each,
                 outbox,
                 self._entropy,
                 self._clock,
-                posting,
+                sender,
                 told,
                 max_age_seconds,
                 reports_per_request,
@@ -122,7 +122,7 @@ class Reporter:
             for each, told in ((task, on_settled), *beside)
         }
         # A thread stores the reports of all threads that wait: many at once cost little each.
-        self._puts = Together(self._put_all, REPORTS_PER_REQUEST)
+        self._puts = BatchedCalls(self._put_all, REPORTS_PER_REQUEST)
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -141,7 +141,7 @@ class Reporter:
     @property
     def clock_ahead(self) -> int | None:
         """Seconds by which this machine's clock was ahead of the last answer's."""
-        return self._posting.clock_ahead
+        return self._sender.clock_ahead
 
     def put(self, measurement: Measurement, *, claim: str | None = None) -> bytes:
         """Make a report and store it; return its id.
@@ -193,12 +193,12 @@ class Reporter:
 
     def waiting(self) -> int:
         """Return how many reports wait."""
-        return sum(count for task, count, _ in self._outbox.tasks() if task in self._sendings)
+        return sum(count for task, count, _ in self._outbox.tasks() if task in self._deliveries)
 
     def flush(self, *, now: bool = False) -> Pass:
         """Send what is due, in groups, or with `now` everything."""
         waiting = [task for task, _, _ in self._outbox.tasks()]
-        beside = [each for each in waiting if each in self._sendings and each != self._id]
+        beside = [each for each in waiting if each in self._deliveries and each != self._id]
         return self._flush([self._id, *beside], now=now)
 
     async def aput(self, measurement: Measurement, *, claim: str | None = None) -> bytes:
@@ -300,7 +300,7 @@ class Reporter:
         """Send the reports of some tasks, until it is no use to go on."""
         done = Pass()
         for each in tasks:
-            of_task = self._sendings[each].flush(now=now)
+            of_task = self._deliveries[each].flush(now=now)
             done.counted += of_task.counted
             done.late += of_task.late
             done.refused += of_task.refused
@@ -317,13 +317,14 @@ class Reporter:
                 due = [
                     task
                     for task, _, when in self._outbox.tasks()
-                    if task in self._sendings and max(when, self._sendings[task].quiet_until) <= now
+                    if task in self._deliveries
+                    and max(when, self._deliveries[task].quiet_until) <= now
                 ]
                 for task in due:
-                    self._sendings[task].quiet_until = 0
+                    self._deliveries[task].quiet_until = 0
                 if due:
                     self._flush(due, now=False)
-                faults = [each.callback_fault for each in self._sendings.values()]
+                faults = [each.callback_fault for each in self._deliveries.values()]
                 self.fault = next((fault for fault in faults if fault is not None), None)
             except Exception as error:  # noqa: BLE001  such as a disk that is gone: it may come back
                 self.fault = error

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from aggregator.client.outbox import AlreadyAnswered, Outbox, Outcome, State
 from aggregator.client.reporter import Reporter
-from aggregator.client.sender import Posting
+from aggregator.client.sender import Sender
 from aggregator.clock import Clock, SystemClock
 from aggregator.errors import ParameterError
 from aggregator.protocol.requirements import Floor
@@ -45,7 +45,7 @@ def upload_from(
     seconds: int | None = None,
     per_request: int,
     floor: Floor | None = None,
-    posting: Posting | None = None,
+    sender: Sender | None = None,
     clock: Clock | None = None,
     sleep: Callable[[float], None] = time.sleep,
     settled: Callable[[int], None] = lambda _: None,
@@ -59,7 +59,7 @@ def upload_from(
         seconds: The time of reports that are made now; the clock's if not given.
         per_request: The most reports of one request.
         floor: The least protection of a task that this client takes part in.
-        posting: Sends requests.
+        sender: Sends requests.
         clock: What time it is.
         sleep: Waits between two tries.
         settled: Called with the number of measurements settled so far, before anything is sent and
@@ -90,13 +90,15 @@ def upload_from(
                     f"resume: the report that waits in {file} for measurement {int(place) + 1} is "
                     "of another measurement: give the same ones, in their order, or another file"
                 )
-        with closing(Reporter(task, outbox, clock=making, posting=posting, floor=floor)) as maker:
+        with closing(Reporter(task, outbox, clock=making, sender=sender, floor=floor)) as maker:
             for start in range(made, len(measurements), _AT_ONCE):
                 some = measurements[start : start + _AT_ONCE]
                 places = [str(start + place) for place in range(len(some))]
                 maker.put_many(some, places, [_digest(each) for each in some])
-        sender = _sender(task, outbox, per_request, floor, posting, clock)
-        reason = _sent(sender, sleep, lambda: settled(len(measurements) - outbox.waiting(task_id)))
+        reporter = _reporter_of(task, outbox, per_request, floor, sender, clock)
+        reason = _sent(
+            reporter, sleep, lambda: settled(len(measurements) - outbox.waiting(task_id))
+        )
         return outbox.outcomes(task_id), reason
 
 
@@ -131,7 +133,7 @@ def upload_once(
     *,
     per_request: int,
     floor: Floor | None = None,
-    posting: Posting | None = None,
+    sender: Sender | None = None,
     clock: Clock | None = None,
     sleep: Callable[[float], None] = time.sleep,
     settled: Callable[[int], None] = lambda _: None,
@@ -155,7 +157,7 @@ def upload_once(
             if each.claim not in known:
                 missing.setdefault(each.seconds, {})[each.claim] = each.measurement
         for seconds, made in sorted(missing.items()):
-            maker = Reporter(task, outbox, clock=_At(seconds), posting=posting, floor=floor)
+            maker = Reporter(task, outbox, clock=_At(seconds), sender=sender, floor=floor)
             with closing(maker):
                 pairs = [*made.items()]
                 for start in range(0, len(pairs), _AT_ONCE):
@@ -163,9 +165,9 @@ def upload_once(
         found = [(each.claim, known.get(each.claim, _WAITING)) for each in reports]
         waiting = [claim for claim, outcome in found if outcome == _WAITING]
         before = Counter(outcome for _, outcome in found if outcome != _WAITING)
-        sender = _sender(task, outbox, per_request, floor, posting, clock)
+        reporter = _reporter_of(task, outbox, per_request, floor, sender, clock)
         reason = _sent(
-            sender, sleep, lambda: settled(max(0, len(waiting) - outbox.waiting(task_id)))
+            reporter, sleep, lambda: settled(max(0, len(waiting) - outbox.waiting(task_id)))
         )
         known = outbox.claims(task_id)
         outcomes = Counter(known[claim] for claim in waiting)
@@ -184,12 +186,12 @@ def _put_missing(maker: Reporter, outbox: Outbox, made: dict[str, Measurement]) 
             break
 
 
-def _sender(
+def _reporter_of(
     task: Task,
     outbox: Outbox,
     per_request: int,
     floor: Floor | None,
-    posting: Posting | None,
+    sender: Sender | None,
     clock: Clock,
 ) -> Reporter:
     """Return what sends an outbox's reports, however old they are."""
@@ -197,7 +199,7 @@ def _sender(
         task,
         outbox,
         clock=clock,
-        posting=posting,
+        sender=sender,
         floor=floor,
         max_age_seconds=_PATIENCE_SECONDS,
         reports_per_request=per_request,

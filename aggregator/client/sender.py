@@ -35,7 +35,7 @@ class Refused(Exception):
         self.reason = reason
 
 
-class Posting(Protocol):
+class Sender(Protocol):
     """Sends requests to aggregators."""
 
     clock_ahead: int | None

@@ -23,7 +23,7 @@ _MOST_PROBLEM_BYTES = 2**16
 _NAMED = re.compile(re.escape(ERROR_NAMESPACE) + r"(\w{1,64})", re.ASCII)
 
 
-class PlainPosting:
+class HttpSender:
     """Sends by `http.client`, over one connection to each host, from one thread at a time."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
@@ -32,11 +32,11 @@ class PlainPosting:
         self._connections: dict[tuple[str, str], http.client.HTTPConnection] = {}
 
     def get(self, url: str, message: str, limit: int) -> bytes:
-        """See `Posting`."""
+        """See `Sender`."""
         return self._ask("GET", url, None, {}, message, limit)
 
     def post(self, url: str, message: str, body: bytes, answer: str, limit: int) -> bytes:
-        """See `Posting`."""
+        """See `Sender`."""
         return self._ask("POST", url, body, {"content-type": media_type(message)}, answer, limit)
 
     def close(self) -> None:

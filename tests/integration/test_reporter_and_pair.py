@@ -4,7 +4,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from aggregator.client import Outbox, Reporter
-from aggregator.client.stdlib_sender import PlainPosting
+from aggregator.client.stdlib_sender import HttpSender
 from tests.support.clock import ManualClock
 from tests.support.module_pair import module_site
 from tests.support.pair import NOW
@@ -13,7 +13,7 @@ from tests.support.tasks import LEADER_URL, make_task
 PEOPLE = 40
 
 
-class AtSite(PlainPosting):
+class AtSite(HttpSender):
     """Sends what is for the task's hosts to the folders of a site."""
 
     def __init__(self, address: str) -> None:
@@ -39,21 +39,21 @@ def test_every_person_is_counted_once_over_restarts_and_lost_answers(tmp_path: P
         waiting = 0
         for person in range(PEOPLE):
             # A process for each, which ends with reports in its outbox.
-            outbox, posting = Outbox(path), AtSite(site.address)
+            outbox, sender = Outbox(path), AtSite(site.address)
             reporter = Reporter(
-                task, outbox, clock=ManualClock(NOW), posting=posting, reports_per_request=7
+                task, outbox, clock=ManualClock(NOW), sender=sender, reports_per_request=7
             )
             reporter.put(person % 4, claim=f"person {person}")
             if person % 5 == 4:
                 waiting = reporter.flush(now=True).waiting
-            posting.close()
+            sender.close()
             outbox.close()
         assert site.posts > PEOPLE // 5
-        outbox, posting = Outbox(path), AtSite(site.address)
-        reporter = Reporter(task, outbox, clock=ManualClock(NOW), posting=posting)
+        outbox, sender = Outbox(path), AtSite(site.address)
+        reporter = Reporter(task, outbox, clock=ManualClock(NOW), sender=sender)
         while waiting:
             waiting = reporter.flush(now=True).waiting
-        posting.close()
+        sender.close()
         outbox.close()
         result = site.collect()
     assert result.report_count == PEOPLE

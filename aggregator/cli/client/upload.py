@@ -108,7 +108,7 @@ def upload(
 
     from aggregator.cli.files import read_task
     from aggregator.client import Contributions, MeasurementReader
-    from aggregator.service.transport.clear_text import check_endpoints
+    from aggregator.protocol.clear_text import check_endpoints
     from aggregator.service.transport.client import open_client
 
     task = read_task(task_file, which)

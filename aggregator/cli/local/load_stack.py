@@ -111,7 +111,7 @@ def check_here(url: str) -> None:
     from sqlalchemy.engine import make_url
     from sqlalchemy.exc import ArgumentError
 
-    from aggregator.service.transport.clear_text import is_loopback
+    from aggregator.protocol.clear_text import is_loopback
 
     try:
         given = make_url(url)

@@ -47,13 +47,13 @@ class AggregatorDesk:
         other contents, or its population is closed.
         """
         from aggregator.dap.auth import hash_token
+        from aggregator.protocol.clear_text import check_endpoints
         from aggregator.protocol.provisioning import read_provisions
         from aggregator.protocol.requirements import check_floor
         from aggregator.service.runtime.spending import check_new_task
         from aggregator.service.storage.backup.reconciliation import enter_releases
         from aggregator.service.storage.engine import locks
         from aggregator.service.storage.tasks.caller_tokens import put_caller_token
-        from aggregator.service.transport.clear_text import check_endpoints
 
         provisions = read_provisions(text, self.role)
         for each in provisions:

@@ -39,8 +39,8 @@ class CollectorDesk:
         to another key than ours; `Conflict` if we take part in one with other contents.
         """
         from aggregator.dap.profile import Role
+        from aggregator.protocol.clear_text import check_endpoints
         from aggregator.protocol.provisioning import read_provisions
-        from aggregator.service.transport.clear_text import check_endpoints
 
         provisions = read_provisions(text, Role.COLLECTOR)
         records, ours = [], self.keypair().config

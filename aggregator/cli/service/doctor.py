@@ -77,9 +77,9 @@ def doctor(
 
 
 async def _examine(desk: "Desk", endpoint: str) -> "list[Finding]":
+    from aggregator.protocol.clear_text import check_scheme
     from aggregator.protocol.reports import CLOCK_SKEW_SECONDS
     from aggregator.service.config import AggregatorSettings
-    from aggregator.service.transport.clear_text import check_scheme
     from aggregator.service.transport.client import client_of
     from aggregator.service.transport.examination import Finding, examine, findings
     from aggregator.service.transport.peer import Peer

@@ -10,6 +10,7 @@ from starlette.types import ASGIApp
 from aggregator.cli.service.running import Service, Work
 from aggregator.clock import SystemClock
 from aggregator.errors import StoreError
+from aggregator.protocol.clear_text import is_loopback
 from aggregator.service.config import AnySettings, ServiceSettings
 from aggregator.service.runtime.lost_sums import sum_faults
 from aggregator.service.storage.engine.backends import Damaged, Unreachable
@@ -26,7 +27,6 @@ from aggregator.service.transport.certificates import (
     own_certificates,
     with_certificates,
 )
-from aggregator.service.transport.clear_text import is_loopback
 from aggregator.service.transport.tls import tls_of
 from aggregator.service.web.descriptors import SHORTAGE
 from aggregator.service.web.health import create_health_app

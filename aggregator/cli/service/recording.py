@@ -5,8 +5,8 @@ from contextlib import AbstractContextManager, nullcontext
 
 from aggregator.dap.urls import origin
 from aggregator.errors import ConfigurationError
+from aggregator.protocol.clear_text import check_scheme
 from aggregator.service.config import HelperSettings, LeaderSettings
-from aggregator.service.transport.clear_text import check_scheme
 
 
 def recording(settings: LeaderSettings | HelperSettings) -> AbstractContextManager[None]:

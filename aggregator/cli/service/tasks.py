@@ -119,8 +119,8 @@ def new(
         write_files,
     )
     from aggregator.dp.sensitivity import max_entry
+    from aggregator.protocol.clear_text import check_endpoints
     from aggregator.protocol.provisioning import PARTIES
-    from aggregator.service.transport.clear_text import check_endpoints
 
     settings = {} if privacy_file is None else privacy_table(privacy_file)
     settings |= dict(assignment(text) for text in privacy or [])

@@ -114,8 +114,8 @@ def new(
     """
     from aggregator.cli.local import folder as local_folder
     from aggregator.cli.service.task_making import collector_config_of
+    from aggregator.protocol.clear_text import check_endpoints
     from aggregator.service.config import read_text
-    from aggregator.service.transport.clear_text import check_endpoints
     from aggregator.steward.survey import plan
     from aggregator.steward.survey.texts import plan_texts
 

@@ -122,8 +122,8 @@ def upload(
 
     from aggregator.cli.client.upload import check_delimiter, csv_text
     from aggregator.cli.local.folder import public_file
+    from aggregator.protocol.clear_text import check_endpoints
     from aggregator.protocol.requirements import check_floor
-    from aggregator.service.transport.clear_text import check_endpoints
     from aggregator.steward.survey import Columns, csv_table, read_answers, table_in
     from aggregator.steward.survey.written import with_written
 

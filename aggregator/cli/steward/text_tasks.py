@@ -84,8 +84,8 @@ def tasks(
     from aggregator.client.text import DESCRIPTION, TASKS
     from aggregator.client.text.question import TextQuestion
     from aggregator.dp.decimals import rational_in
+    from aggregator.protocol.clear_text import check_endpoints
     from aggregator.protocol.provisioning import provision_all
-    from aggregator.service.transport.clear_text import check_endpoints
     from aggregator.steward.text import GUESSED_STRINGS
     from aggregator.steward.text.plan import best_plan, zipf
 

@@ -77,7 +77,7 @@ def upload(
     import anyio
 
     from aggregator.clock import SystemClock
-    from aggregator.service.transport.clear_text import check_endpoints
+    from aggregator.protocol.clear_text import check_endpoints
     from aggregator.service.transport.client import open_client
 
     question, tasks = read_asked(folder)

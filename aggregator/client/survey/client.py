@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 
 from aggregator.client.outbox import MAX_BYTES, Outbox, Outcome
 from aggregator.client.reporter import MAX_AGE_SECONDS, Reporter
-from aggregator.client.sender import Posting
+from aggregator.client.sender import Sender
 from aggregator.client.survey.answer_sheet import AnswerSheet
 from aggregator.client.window_claims import MARK, WindowClaim, claim_of, survey_digest
 from aggregator.clock import Clock, SystemClock
@@ -49,7 +49,7 @@ class SurveyClient:
         max_age_seconds: How long a report may wait; then it is given up.
         on_settled: Called for each report, after its outcome is stored.
         floor: The least protection of a survey that this application takes part in.
-        posting: Sends requests.
+        sender: Sends requests.
         clock: What time it is.
         entropy: Where report ids, shares and HPKE keys come from.
 
@@ -75,7 +75,7 @@ class SurveyClient:
         max_age_seconds: int = MAX_AGE_SECONDS,
         on_settled: Settled | None = None,
         floor: Floor | None = None,
-        posting: Posting | None = None,
+        sender: Sender | None = None,
         clock: Clock | None = None,
         entropy: Entropy | None = None,
     ) -> None:
@@ -98,7 +98,7 @@ class SurveyClient:
                 self._outbox,
                 entropy=entropy,
                 clock=self._clock,
-                posting=posting,
+                sender=sender,
                 on_settled=partial(self._settled, None),
                 floor=floor,
                 max_age_seconds=max_age_seconds,

@@ -8,7 +8,7 @@ is kept.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
-from aggregator.client.batched_calls import Together
+from aggregator.client.batched_calls import BatchedCalls
 from aggregator.client.outbox import Outbox
 from aggregator.client.survey.answers import AnswerError
 from aggregator.client.text.beside_survey import AskedTexts
@@ -36,7 +36,7 @@ class TextParts:
     ) -> None:
         self.asked, self._spelled = asked, spelled
         self._outbox, self._entropy = outbox, entropy
-        self._tosses = Together(self._toss_all, _MOST)
+        self._tosses = BatchedCalls(self._toss_all, _MOST)
 
     def tosses(self, person: str | None) -> list[Toss]:
         """Return the toss of a person for each question, made and kept now if there is none.

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import httpx
 from typing_extensions import override
 
+from aggregator.protocol.clear_text import check_proxies, check_scheme
 from aggregator.service.transport.answer_times import AnswerTimes
-from aggregator.service.transport.clear_text import check_proxies, check_scheme
 
 if TYPE_CHECKING:
     from aggregator.service.config import ServiceSettings

@@ -14,12 +14,12 @@ from aggregator.dap.auth import TokenHeader
 from aggregator.dap.ids import encode_base64url
 from aggregator.dap.profile import DAP_18, Role
 from aggregator.errors import ParameterError
+from aggregator.protocol.clear_text import check_scheme
 from aggregator.protocol.provisioning import provision, read_provisions
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_toml, task_to_toml, tasks_from_toml
 from aggregator.service.config import LeaderSettings
 from aggregator.service.config.collector_settings import Schedule
-from aggregator.service.transport.clear_text import check_scheme
 from aggregator.service.transport.client import open_client
 from aggregator.steward.survey import Meaning
 from aggregator.steward.survey.form.page import form_page, policy_of

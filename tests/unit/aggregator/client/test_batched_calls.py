@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from aggregator.client.batched_calls import Together
+from aggregator.client.batched_calls import BatchedCalls
 from tests.support.patience import PATIENCE_SECONDS
 
 
@@ -29,7 +29,7 @@ def done(futures: Sequence[Future[int]]) -> list[int]:
     return [each.result(PATIENCE_SECONDS) for each in futures]
 
 
-def arrived(together: Together[int, int], count: int) -> None:
+def arrived(together: BatchedCalls[int, int], count: int) -> None:
     """Wait until this many wait."""
     pause = threading.Event()
     while len(together._waiting) < count:
@@ -40,7 +40,7 @@ def test_whoever_comes_meanwhile_is_served_together_and_leaves_before_the_next_t
     """Else turns would be of two or three, however many threads there are."""
     gates = [threading.Event() for _ in range(3)]
     work = Work(lambda turn: assert_set(gates[turn - 1]))
-    together = Together(work, 100)
+    together = BatchedCalls(work, 100)
     with ThreadPoolExecutor(22) as threads:
         first = threads.submit(together.do, 0)
         while not work.turns:
@@ -67,7 +67,7 @@ def assert_set(gate: threading.Event) -> None:
 def test_one_that_cannot_be_done_costs_the_others_a_few_turns() -> None:
     gate = threading.Event()
     work = Work(lambda turn: assert_set(gate) if turn == 1 else None)
-    together = Together(work, 100)
+    together = BatchedCalls(work, 100)
     with ThreadPoolExecutor(65) as threads:
         first = threads.submit(together.do, 0)
         while not work.turns:
@@ -84,7 +84,7 @@ def test_one_that_cannot_be_done_costs_the_others_a_few_turns() -> None:
 def test_no_more_is_done_at_once_than_was_said() -> None:
     gate = threading.Event()
     work = Work(lambda turn: assert_set(gate) if turn == 1 else None)
-    together = Together(work, 3)
+    together = BatchedCalls(work, 3)
     with ThreadPoolExecutor(9) as threads:
         futures = [threads.submit(together.do, 0)]
         while not work.turns:
@@ -101,7 +101,7 @@ def test_a_thread_that_is_interrupted_keeps_nobody_waiting() -> None:
         if turn == 1:
             raise KeyboardInterrupt
 
-    together = Together(Work(interrupt), 10)
+    together = BatchedCalls(Work(interrupt), 10)
     with pytest.raises(KeyboardInterrupt):
         together.do(1)
     assert together.do(2) == 4
@@ -110,7 +110,7 @@ def test_a_thread_that_is_interrupted_keeps_nobody_waiting() -> None:
 def test_a_thread_that_is_interrupted_before_it_begins_keeps_nobody_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    together = Together(Work(lambda _: None), 10)
+    together = BatchedCalls(Work(lambda _: None), 10)
     taken = together._next
 
     def interrupted(own: object) -> None:

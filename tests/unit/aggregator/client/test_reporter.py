@@ -59,7 +59,7 @@ class World:
             self.task,
             outbox,
             clock=self.clock,
-            posting=self.leader,
+            sender=self.leader,
             on_settled=lambda _, claim, outcome: self.settled.append((claim, outcome)),
             max_age_seconds=max_age_seconds,
             reports_per_request=3,
@@ -283,7 +283,7 @@ def test_a_leader_that_refuses_everybody_is_asked_about_one_group_an_hour(world:
     done = reporter.flush()
     assert (done.waiting, done.reason) == (20, "invalidMessage")
     assert len(world.leader.posts) == 4  # three together, and then each alone
-    assert reporter._sendings[reporter._id].quiet_until == NOW + 3600
+    assert reporter._deliveries[reporter._id].quiet_until == NOW + 3600
     world.leader.turns = []
     assert reporter.flush(now=True).counted == 20
 
@@ -449,7 +449,7 @@ def test_sending_goes_on_after_a_fault_of_the_application_or_of_ours(
         raise RuntimeError("not foreseen")
 
     if is_callback:
-        reporter._sendings[reporter._id]._on_settled = broken
+        reporter._deliveries[reporter._id]._on_settled = broken
     else:
         world.leader.turns = [fails(OverflowError("not foreseen"))]
     reporter.put(1)

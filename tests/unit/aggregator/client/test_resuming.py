@@ -38,7 +38,7 @@ def upload(
         measurements,
         seconds=seconds,
         per_request=2,
-        posting=leader,
+        sender=leader,
         clock=clock,
         sleep=lambda pause: clock.advance(int(pause)),
     )
@@ -187,7 +187,7 @@ def once(file: Path, leader: ToldLeader, reports: list[OnlyReport]) -> Sent:
         TASK,
         reports,
         per_request=2,
-        posting=leader,
+        sender=leader,
         clock=clock,
         sleep=lambda pause: clock.advance(int(pause)),
     )

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from aggregator.client.sender import Later, Refused, TooLarge
-from aggregator.client.stdlib_sender import PlainPosting
+from aggregator.client.stdlib_sender import HttpSender
 from aggregator.dap.times import DAY
 from tests.support.ports import free_ports
 
@@ -70,12 +70,12 @@ def serving(*answers: tuple[int, dict[str, str], bytes]) -> Iterator[tuple[Serve
         server.server_close()
 
 
-def post(url: str, posting: PlainPosting | None = None) -> bytes:
-    sender = posting or PlainPosting()
+def post(url: str, given: HttpSender | None = None) -> bytes:
+    sender = given or HttpSender()
     try:
         return sender.post(url, "upload-req", b"body", "upload-errors", 100)
     finally:
-        if posting is None:
+        if given is None:
             sender.close()
 
 
@@ -143,12 +143,12 @@ def test_an_aggregators_refusal_has_the_drafts_name() -> None:
 
 def test_a_connection_that_was_kept_and_closed_is_made_anew() -> None:
     answers = [(200, {"x-then": "close"}, b""), (200, {}, b"")]
-    posting = PlainPosting()
+    sender = HttpSender()
     with serving(*answers) as (server, url):
-        post(url, posting)
-        post(url, posting)
+        post(url, sender)
+        post(url, sender)
         assert len(server.bodies) == 2
-    posting.close()
+    sender.close()
 
 
 def test_nobody_there_or_no_answer_is_unreachable() -> None:
@@ -156,21 +156,21 @@ def test_nobody_there_or_no_answer_is_unreachable() -> None:
     with pytest.raises(Later, match="unreachable"):
         post(f"http://127.0.0.1:{port}/tasks/x/reports")
     with serving((0, {}, b"")) as (_, url), pytest.raises(Later, match="unreachable"):
-        post(url, PlainPosting(seconds=0.1))
+        post(url, HttpSender(seconds=0.1))
     with socket.create_server(("127.0.0.1", 0)) as listening:
         url = f"https://127.0.0.1:{listening.getsockname()[1]}/"
         with pytest.raises(Later, match="unreachable"):
-            post(url, PlainPosting(seconds=0.1))
+            post(url, HttpSender(seconds=0.1))
 
 
 def test_the_date_of_an_answer_tells_how_far_the_clock_is_ahead() -> None:
-    posting = PlainPosting()
+    sender = HttpSender()
     with serving((200, {"date": "Thu, 01 Jan 2026 00:00:00 GMT"}, b"")) as (_, url):
-        assert posting.clock_ahead is None
-        post(url, posting)
-    posting.close()
-    assert posting.clock_ahead is not None
-    assert posting.clock_ahead != 0
+        assert sender.clock_ahead is None
+        post(url, sender)
+    sender.close()
+    assert sender.clock_ahead is not None
+    assert sender.clock_ahead != 0
 
 
 @contextmanager
@@ -222,13 +222,13 @@ def test_an_answer_in_chunks_is_whole_with_its_last() -> None:
 
 
 def test_a_request_on_a_connection_that_was_kept_is_sent_once() -> None:
-    posting = PlainPosting()
+    sender = HttpSender()
     with serving(*[(200, {"content-type": TYPE}, b"x" * 17)] * 3) as (server, url):
         for _ in range(3):
-            post(url, posting)
+            post(url, sender)
         assert server.connections == 1
         assert len(server.bodies) == 3
-    posting.close()
+    sender.close()
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_a_request_on_a_connection_that_was_kept_is_sent_once() -> None:
     ],
 )
 def test_a_date_that_no_clock_has_is_none(date: str) -> None:
-    posting = PlainPosting()
+    sender = HttpSender()
     with serving((200, {"date": date}, b"")) as (_, url):
-        assert post(url, posting) == b""
-    posting.close()
+        assert post(url, sender) == b""
+    sender.close()

@@ -51,7 +51,7 @@ class World:
             SurveyClient(
                 self.file,
                 clock=self.clock,
-                posting=self.leader,
+                sender=self.leader,
                 on_settled=lambda *said: self.settled.append(said),
                 **settings,  # type: ignore[arg-type]  # bounds
             )

@@ -111,7 +111,7 @@ class World:
                 self.outbox,
                 spelled=spelled,
                 clock=self.clock,
-                posting=self.leader,
+                sender=self.leader,
                 entropy=SeededEntropy(b"%b %d" % (self.seed, len(self._begun))),
                 on_settled=lambda *said: self.settled.append(said),
             )

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from aggregator.dap.urls import origin
 from aggregator.errors import ParameterError
-from aggregator.service.transport.clear_text import check_scheme, is_loopback
+from aggregator.protocol.clear_text import check_scheme, is_loopback
 
 PIECES = (
     *("http", "https", "HTTP", "HTTPS", "ftp", "://", "/", "//", "\\", ":", "?", "#", "@"),
