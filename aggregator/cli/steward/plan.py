@@ -137,6 +137,13 @@ def claims(
     sensitivities: Annotated[
         Path | None, typer.Option(help="A file of sampled sensitivities, one per line.")
     ] = None,
+    releases: Annotated[
+        int | None,
+        typer.Option(help="Number of releases; adds what is claimed of them together."),
+    ] = None,
+    delta: Annotated[
+        str, typer.Option(help="The chance at which the bounds of these are stated.")
+    ] = "1e-5",
     json: Json = False,
 ) -> None:
     """What "privacy at risk" claims, recomputed and labelled, beside what is sound."""
@@ -150,7 +157,16 @@ def claims(
         if accuracy is None and (samples is not None or sampled):
             raise ParameterError("accuracy: missing; the claim of an estimate depends on it")
         found = answers_claims.claims(
-            epsilon0, epsilon, confidence, k, coverage, accuracy, samples, sampled
+            epsilon0,
+            epsilon,
+            confidence,
+            k,
+            coverage,
+            accuracy,
+            samples,
+            sampled,
+            releases,
+            delta,
         )
         print_answer(found, json=json)
 
@@ -200,7 +216,7 @@ def compose(
     ] = None,
     rho: MechanismRho = None,
     max_reports_per_person: MaxReportsPerPerson = 1,
-    circuit: CircuitOrLaplace = COUNT.short_name,
+    circuit: Circuit = COUNT.short_name,
     task: Annotated[
         Path | None,
         typer.Option(
@@ -218,13 +234,12 @@ def compose(
             raise ParameterError("give either epsilon0, or rho, or a task file")
         if task is None and which is not None:
             raise ParameterError("which: goes with --task")
-        summed: circuits.Circuit | None
         if task is not None:
             planned = read_task(task, which)
             noise, summed = planned.policy.mechanism, planned.prio3.circuit
         else:
             noise = mechanism_of(mechanism, epsilon0, release_delta, rho, max_reports_per_person)
-            summed = _circuit(circuit, parameters)
+            summed = _of_least_size(circuit, parameters)
         print_answer(answers.compose(noise, summed, releases, delta), json=json)
 
 
@@ -307,10 +322,15 @@ def figures(
 
 
 def _circuit(name: str, parameters: Parameters) -> "circuits.Circuit | None":
-    """Return a type's circuit, with the least value for missing parameters; None for Laplace."""
+    """Return a type's circuit as `_of_least_size` does; None for Laplace."""
     if name == LAPLACE:
         if parameters:
             raise ParameterError(f"{LAPLACE} has no parameter {min(parameters)}")
         return None
+    return _of_least_size(name, parameters)
+
+
+def _of_least_size(name: str, parameters: Parameters) -> "circuits.Circuit":
+    """Return a type's circuit, with the least value for missing parameters."""
     row = type_of(name)
     return row.prio3({**row.least(), **parameters}).circuit

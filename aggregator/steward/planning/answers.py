@@ -5,8 +5,6 @@ The keys are the command's interface: they may be added to, never renamed or rem
 
 import json
 from collections.abc import Sequence
-from decimal import Decimal
-from fractions import Fraction
 
 from aggregator.collector.results.partial_knowledge import (
     CAVEATS,
@@ -15,8 +13,8 @@ from aggregator.collector.results.partial_knowledge import (
     against_active_attacker,
     level_in,
 )
-from aggregator.dp import composition, pld
-from aggregator.dp.composition import PLANNED, Bound, Releases
+from aggregator.dp import composition
+from aggregator.dp.composition import Releases
 from aggregator.dp.decimals import integer_in, rational_in
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.mechanisms import Mechanism
@@ -24,17 +22,10 @@ from aggregator.dp.policy_table import policy_to_mapping
 from aggregator.dp.rationals import format_rational
 from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError
-from aggregator.steward.planning import published_composition
 from aggregator.steward.planning.advice_sentences import plain, shown
 from aggregator.steward.planning.advise import EMPTY_BUCKET_CHANCE, Advice
 from aggregator.steward.planning.cost_model import CostModel, Optimum
-from aggregator.steward.planning.loss_law import (
-    MOST_EPSILON0,
-    LaplaceLaw,
-    LatticeLaw,
-    Move,
-    worst_move,
-)
+from aggregator.steward.planning.loss_law import LaplaceLaw, LatticeLaw, Move, worst_move
 from aggregator.steward.planning.output import PlanAnswer, Value
 from aggregator.steward.planning.passive_attacker import PassiveAttacker
 from aggregator.steward.planning.privacy_at_risk import LABEL, claimed_confidence
@@ -42,6 +33,8 @@ from aggregator.steward.planning.suspicion import BEFORE
 from aggregator.steward.planning.two_draw_loss import TwoDrawLaw
 from aggregator.steward.planning.vector_loss import VectorTwoDrawLaw
 from aggregator.vdaf.circuits import Circuit, Count, Histogram
+
+_MOST_EPSILON0 = 1000
 
 # Support tables with more atoms than this are left out: nobody would read them.
 _LONGEST_SUPPORT = 1025
@@ -212,10 +205,6 @@ def _optimum(optimum: Optimum, confidence: str) -> PlanAnswer:
     }
 
 
-THEOREM_9_LABEL = (
-    "theorem9: published bound; valid for Laplace noise, though its proof is not, and larger than"
-    " what zcdp and optimal give: prefer those"
-)
 FIXED_LABEL = (
     "zcdp, advanced, optimal, gaussian and pld hold if aggregators enforce that number of releases,"
     " by max_releases or a budget; otherwise only basic and odometer do, for a collector who"
@@ -236,49 +225,21 @@ _KEYS = {
 """The theorems' names in an answer. A filter on epsilon states the same as `basic`."""
 
 
-def compose(mechanism: Mechanism, circuit: Circuit | None, releases: int, delta: str) -> PlanAnswer:
+def compose(mechanism: Mechanism, circuit: Circuit, releases: int, delta: str) -> PlanAnswer:
     """Return what releases cost a person who is in all of them, as their ledger would.
 
-    For Laplace noise, a published bound is shown beside it. Without a circuit, it is continuous
-    Laplace noise of the mechanism's epsilon on a count, which has a PLD of its own. The bounds are
-    stated at `delta`. Raises `ParameterError` if a number is out of its range, or there is no
-    circuit and other noise.
+    The bounds are stated at `delta`. Raises `ParameterError` if a number is out of its range.
     """
     chance = rational_in(delta, "delta", 0, 1, open_low=True, open_high=True)
     integer_in(releases, "releases", 1, None)
-    laplace = mechanism.epsilon if isinstance(mechanism, PureDpDiscreteLaplace) else None
-    if laplace is not None:
-        rational_in(laplace, "epsilon0", 0, MOST_EPSILON0, open_low=True)
-    elif circuit is None:
-        raise ParameterError(
-            "circuit: needed for this mechanism; without one, noise is Laplace of an epsilon0"
-        )
-    made = Releases(mechanism, circuit or Count(), releases)
-    found = composition.bounds([made], chance, plan=[made], with_pld=circuit is not None)
-    if circuit is None and laplace is not None:
-        found += _continuous_pld(laplace, releases, chance)
-    answer = _composed(found, None if laplace is None else _theorem_9(laplace, releases, chance))
+    if isinstance(mechanism, PureDpDiscreteLaplace):
+        rational_in(mechanism.epsilon, "epsilon0", 0, _MOST_EPSILON0, open_low=True)
+    made = Releases(mechanism, circuit, releases)
+    found = composition.bounds([made], chance, plan=[made], with_pld=True)
+    answer = _composed(found)
     if all(bound.epsilon is None for bound in found):
         return {**answer, "notes": [_why_none(made)]}
     return answer
-
-
-def _continuous_pld(epsilon: Fraction, releases: int, delta: Fraction) -> list[Bound]:
-    """Return the bound by the PLD of continuous Laplace noise, if it can be computed."""
-    if not pld.is_available():
-        return []
-    found = pld.epsilon_of_laplace(epsilon, releases, delta)
-    if found is None:
-        return []
-    return [Bound("PLD", releases, Fraction(found), delta, is_valid=True, note=PLANNED)]
-
-
-def _theorem_9(epsilon: Fraction, releases: int, delta: Fraction) -> Fraction:
-    """Return the published bound at the published optimum."""
-    published = CostModel.of(1, 1).published_optimum(epsilon)
-    return published_composition.privacy_at_risk_theorem_9(
-        epsilon, _rounded(published.epsilon), _rounded(published.confidence), releases, delta
-    )
 
 
 def _why_none(made: Releases) -> str:
@@ -292,29 +253,17 @@ def _why_none(made: Releases) -> str:
     )
 
 
-def _composed(found: Sequence[composition.Bound], theorem_9: Fraction | None) -> PlanAnswer:
+def _composed(found: Sequence[composition.Bound]) -> PlanAnswer:
     by_key = {_KEYS[bound.name]: bound for bound in found if bound.name in _KEYS}
     best = composition.smallest_valid([*by_key.values()])
-    bounds: PlanAnswer = {
-        name: by_key[name].epsilon if name in by_key else None for name in _KEYS.values()
-    }
     return {
-        "basic": bounds["basic"],
-        "odometer": bounds["odometer"],
-        "advanced": bounds["advanced"],
-        "theorem9": theorem_9,
-        **bounds,
+        **{name: by_key[name].epsilon if name in by_key else None for name in _KEYS.values()},
         "best": None if best is None else _KEYS[best.name],
         "deltas": {
             name: bound.delta for name, bound in by_key.items() if bound.epsilon is not None
         },
-        "notes": [FIXED_LABEL, THEOREM_9_LABEL],
+        "notes": [FIXED_LABEL],
     }
-
-
-def _rounded(value: Decimal) -> Fraction:
-    """Return `value` to thirty digits, as a rational short enough to compute with."""
-    return Fraction(f"{value:.30e}")
 
 
 def advice(found: Advice) -> PlanAnswer:

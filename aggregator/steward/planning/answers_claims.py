@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from fractions import Fraction
 
+from aggregator.dp import pld
 from aggregator.dp.decimals import rational_in
 from aggregator.steward.planning.loss_law import LaplaceLaw
 from aggregator.steward.planning.output import PlanAnswer
@@ -21,6 +22,11 @@ from aggregator.steward.planning.privacy_at_risk import (
     samples_needed,
     sampling_tolerance,
 )
+from aggregator.steward.planning.published_composition import (
+    THEOREM_9_LABEL,
+    privacy_at_risk_theorem_9,
+    published_pair,
+)
 
 
 def claims(
@@ -32,12 +38,14 @@ def claims(
     accuracy: str | None = None,
     samples: int | None = None,
     sensitivities: Sequence[str] = (),
+    releases: int | None = None,
+    delta: str = "1e-5",
 ) -> PlanAnswer:
     """Recompute what "privacy at risk" claims, and what is sound.
 
     It claims the smaller level `epsilon` with a confidence. `coverage` (gamma2) and `accuracy`
     (rho) are of a sensitivity estimated from `samples` random pairs, by default one for each of the
-    `sensitivities`.
+    `sensitivities`. What is claimed of several `releases` together is stated at `delta`.
     """
     law = LaplaceLaw.of(epsilon0)
     sampled: PlanAnswer | None = None
@@ -51,12 +59,21 @@ def claims(
         "claimed_noise": claimed_noise(epsilon, confidence, k) if reachable else None,
         "label": LABEL,
         "sampled": sampled,
+        "composed": None if releases is None else _composed(law.epsilon0, releases, delta),
         "sound": {
             "epsilon": law.epsilon0,
             "delta": law.delta(epsilon),
             "probability_loss_at_most": law.probability_at_most(epsilon),
         },
     }
+
+
+def _composed(epsilon: Fraction, releases: int, delta: str) -> PlanAnswer:
+    """Return Theorem 9 at the published optimum, beside the PLD of continuous Laplace noise."""
+    chance = rational_in(delta, "delta", 0, 1, open_low=True, open_high=True)
+    bound = privacy_at_risk_theorem_9(epsilon, *published_pair(epsilon), releases, chance)
+    found = pld.epsilon_of_laplace(epsilon, releases, chance) if pld.is_available() else None
+    return {"theorem9": bound, "label": THEOREM_9_LABEL, "pld_of_laplace_noise": found}
 
 
 def _sampled(

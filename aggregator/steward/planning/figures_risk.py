@@ -244,8 +244,7 @@ def _composition(number: int, epsilon0: str) -> Picture:
     """Composition at epsilon0."""
     epsilon, delta = Fraction(epsilon0), Fraction(1, 10**5)
     counts = [1, *range(10, 301, 10)]
-    optimum = CostModel.of(1, 1).published_optimum(epsilon)
-    pair = (Fraction(f"{optimum.epsilon:.20f}"), Fraction(f"{optimum.confidence:.20f}"))
+    pair = published_composition.published_pair(epsilon)
     curves = [
         Curve.of(
             "advanced (textbook)",

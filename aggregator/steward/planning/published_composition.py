@@ -7,6 +7,12 @@ from aggregator.dp.certified import Enclosure, exp, ln, round_up_closely, sqrt
 from aggregator.dp.rationals import require_positive
 from aggregator.dp.zcdp import textbook_epsilon
 from aggregator.errors import ParameterError
+from aggregator.steward.planning.cost_model import CostModel
+
+THEOREM_9_LABEL = (
+    "published bound (Dandekar et al.); valid for Laplace noise, though its proof is not, and"
+    " larger than what zcdp and optimal of `prio plan compose` give: prefer those"
+)
 
 
 def zcdp_textbook(epsilon: Fraction, releases: int, delta: Fraction) -> Fraction:
@@ -42,3 +48,9 @@ def privacy_at_risk_theorem_9(
         return spread + releases * (risky + rest)
 
     return round_up_closely(bound)
+
+
+def published_pair(epsilon: Fraction) -> tuple[Fraction, Fraction]:
+    """Return the level and the confidence of the published optimum, to thirty digits."""
+    optimum = CostModel.of(1, 1).published_optimum(epsilon)
+    return Fraction(f"{optimum.epsilon:.30e}"), Fraction(f"{optimum.confidence:.30e}")

@@ -12,6 +12,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from aggregator.cli.steward.plan import app
+from aggregator.dp import pld
 from aggregator.dp.by_section import with_equal_errors
 from aggregator.dp.certified import to_float
 from aggregator.dp.mechanisms import Mechanism
@@ -128,12 +129,13 @@ def test_claims_are_recomputed_and_labelled_beside_what_is_sound(tmp_path: Path)
     common = ("claims", "--epsilon0", "1", "--epsilon", "0.5", "--confidence", "0.75")
     found = answer(*common)
     assert list(found) == [
-        "claimed_confidence", "claimed_epsilon", "claimed_noise", "label", "sampled", "sound",
+        "claimed_confidence", "claimed_epsilon", "claimed_noise", "label", "sampled", "composed",
+        "sound",
     ]  # fmt: skip
     assert found["claimed_confidence"] == pytest.approx(0.622459331202, rel=1e-11)
     assert found["claimed_epsilon"] == pytest.approx(0.642625980491, rel=1e-11)
     assert "not a privacy guarantee" in str(found["label"])
-    assert found["sampled"] is None
+    assert found["sampled"] is found["composed"] is None
     sound = found["sound"]
     assert isinstance(sound, dict)
     assert sound["delta"] == pytest.approx(-math.expm1(-0.25), rel=1e-11)
@@ -152,6 +154,16 @@ def test_claims_are_recomputed_and_labelled_beside_what_is_sound(tmp_path: Path)
     given = answer(*common, "--coverage", "0.9", "--accuracy", "0.01", "--samples", "15000")
     assert isinstance(given["sampled"], dict)
     assert given["sampled"]["claimed_confidence"] == pytest.approx(0.810383276938, rel=1e-11)
+
+
+def test_claims_of_several_releases_are_shown_beside_what_they_cost() -> None:
+    common = ("claims", "--epsilon0", "0.5", "--epsilon", "0.2", "--confidence", "0.5")
+    composed = answer(*common, "--releases", "100", "--delta", "1e-5")["composed"]
+    assert isinstance(composed, dict)
+    assert composed["theorem9"] == pytest.approx(41.93171152, rel=1e-9)
+    assert "proof is not" in composed["label"]
+    if pld.is_available():
+        assert composed["pld_of_laplace_noise"] == pytest.approx(28.5016, abs=1e-4)
 
 
 def test_threshold_has_the_promised_keys_and_figures() -> None:
@@ -342,10 +354,10 @@ def test_releases_of_every_type_of_measurement_are_composed() -> None:
     common = ("--epsilon0", "0.5", "--releases", "100", "--delta", "1e-5")
     optimal = {
         name: answer("compose", "--circuit", name, *common)["optimal"]
-        for name in ("count", "sum", "sumvec", "histogram", "multihot", "l1boundsum", "laplace")
+        for name in ("count", "sum", "sumvec", "histogram", "multihot", "l1boundsum")
     }
     # With the least parameters: one sum, or two that divide epsilon between them.
-    assert optimal["count"] == optimal["sum"] == optimal["laplace"]
+    assert optimal["count"] == optimal["sum"]
     halves = {optimal[name] for name in ("sumvec", "histogram", "multihot", "l1boundsum")}
     assert len(halves) == 1
     assert halves.pop() < optimal["count"]
@@ -374,12 +386,12 @@ def test_releases_of_every_mechanism_cost_what_a_task_with_it_says(
 def test_compose_has_the_promised_keys_and_names_the_best() -> None:
     found = answer("compose", "--epsilon0", "0.5", "--releases", "100", "--delta", "1e-5")
     assert list(found) == [
-        "basic", "odometer", "advanced", "theorem9", "zcdp", "optimal", "gaussian", "pld",
+        "basic", "odometer", "advanced", "zcdp", "optimal", "gaussian", "pld",
         "best", "deltas", "notes",
     ]  # fmt: skip
     assert found["optimal"] == pytest.approx(31.17286350, rel=1e-9)
     assert found["best"] in {"optimal", "pld"}
-    assert "proof is not" in str(found["notes"])
+    assert "enforce that number of releases" in str(found["notes"])
 
 
 def test_advise_writes_a_privacy_section_that_a_task_file_takes(tmp_path: Path) -> None:
@@ -447,16 +459,11 @@ def test_advise_prints_the_section_for_a_reader() -> None:
         ("compose --epsilon0 1 --releases 3 --delta 0", "delta must lie in (0, 1), not 0"),
         ("compose --releases 3 --delta 0.1", "give either epsilon0, or rho, or a task file"),
         ("compose --epsilon0 1 --task x --releases 3 --delta 0.1", "give either epsilon0, or rho"),
+        ("compose --circuit laplace --epsilon0 1 --releases 3 --delta 0.1", "circuit must be one"),
+        ("compose --rho 1 --releases 3 --delta 0.1", "epsilon: missing; the mechanism Pure"),
         (
-            (
-                "compose --circuit laplace --mechanism DiscreteGaussian --rho 1 --releases 3"
-                " --delta 0.1"
-            ),
-            "circuit: needed for this mechanism",
-        ),
-        (
-            "compose --circuit laplace --rho 1 --releases 3 --delta 0.1",
-            "epsilon: missing; the mechanism PureDpDiscreteLaplace needs it",
+            "claims --epsilon0 1 --epsilon 0.5 --confidence 0.5 --releases 0",
+            "releases must be at least 1",
         ),
         ("compose --task /nowhere.toml --releases 3 --delta 0.1", "/nowhere.toml: No such file"),
         ("advise --reports 10 --buckets 3", "give either error or epsilon"),
