@@ -57,8 +57,7 @@ def text(
 
     For histograms of hashes in several tasks, of which each person is in one. Prints how many
     people must hold a string for it to be found, with what error and how many bytes, for a guessed
-    tail or for that of an earlier window; beside it, a listed choice, and what a single curator who
-    sees everything would find.
+    tail or for that of an earlier window; beside it, the error of a listed choice.
     """
     from aggregator.service.config import read_text
     from aggregator.steward.planning import answers_text

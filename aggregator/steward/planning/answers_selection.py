@@ -1,6 +1,7 @@
 """The answers of `prio plan selection` and `prio plan keep` about private buckets."""
 
 from collections.abc import Mapping
+from fractions import Fraction
 from itertools import islice
 
 from aggregator.entropy import Entropy
@@ -16,6 +17,8 @@ from aggregator.steward.planning.selection_rivals import TruncatedGeometricRelea
 
 # The recursion takes a step per person; for counts above this its check is left out.
 _LONGEST_RECURSION = 200_000
+
+_SHOWN_WITH = (*MIDPOINTS, Fraction(99, 100))
 
 
 def selection(
@@ -105,9 +108,9 @@ def _midpoints(plan: SelectionPlan) -> PlanAnswer:
     for rule in ("optimal", "laplace", "gaussian"):
         answer[rule] = {
             "real": real.get(rule),
-            **{f"{int(p * 100)}%": plan.smallest_count(rule, p) for p in MIDPOINTS},
+            **{f"{int(p * 100)}%": plan.smallest_count(rule, p) for p in _SHOWN_WITH},
         }
     answer["truncated_geometric"] = {
-        f"{int(p * 100)}%": plan.smallest_count_released(p) for p in MIDPOINTS
+        f"{int(p * 100)}%": plan.smallest_count_released(p) for p in _SHOWN_WITH
     }
     return answer

@@ -1,7 +1,6 @@
 """The answer of `prio plan text`: which strings a question without a list of answers will find."""
 
 import math
-from fractions import Fraction
 
 from aggregator.client.text import SPELLED_ALPHABET
 from aggregator.client.text.spelling import LETTERS, most_spelled
@@ -11,7 +10,6 @@ from aggregator.dp.decimals import integer_in, rational_in
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.errors import ParameterError
 from aggregator.steward.planning.output import PlanAnswer
-from aggregator.steward.planning.selection_plan import optimal_selection
 from aggregator.steward.text import GUESSED_STRINGS
 from aggregator.steward.text.last_window import last_window
 from aggregator.steward.text.plan import SURELY, TextPlan, best_plan, zipf
@@ -27,9 +25,6 @@ _MOST_STRINGS = 10**7
 _AGGREGATORS = 2
 """Both add the whole noise."""
 
-CENTRAL_DELTA = Fraction(1, 10**5)
-"""The delta of the central optimum shown for comparison; nothing else here has a delta."""
-
 
 def text(
     epsilon: str,
@@ -41,7 +36,7 @@ def text(
     candidates: int = FINGERPRINTS,
     found: str | None = None,
 ) -> PlanAnswer:
-    """Return strings found, errors and bytes, beside those of a listed choice and the optimum.
+    """Return strings found, errors and bytes, beside the error of a listed choice.
 
     Args:
         epsilon: The epsilon of a person, whichever task they are in.
@@ -80,8 +75,6 @@ def text(
     surely, threshold = math.ceil(plan.found_from), math.ceil(plan.threshold)
     prio3 = HISTOGRAM.prio3({"length": buckets})
     listed = PureDpDiscreteLaplace(whole).laws(prio3.circuit, _AGGREGATORS)[0][1]
-    central = optimal_selection(whole, CENTRAL_DELTA, 1, "replacement")
-    optimum = central.smallest_count(Fraction(99, 100))
     is_known = math.isfinite(plan.deviation) and surely < people
     return {
         "found": f"what {surely} or more of {people} hold, with {SURELY:.0%}"
@@ -104,13 +97,9 @@ def text(
         },
         "guess": guess,
         "spelling": _spelling(float(whole), plan.tasks, buckets),
-        "for_comparison": {
-            "listed_choice_standard_deviation": None
-            if listed is None
-            else math.sqrt(to_float(listed.variance())),
-            "one_curator_who_sees_everything_finds_from": optimum,
-            "curator_delta": CENTRAL_DELTA,
-        },
+        "listed_choice_standard_deviation": None
+        if listed is None
+        else math.sqrt(to_float(listed.variance())),
     }
 
 

@@ -71,6 +71,14 @@ def test_selection_for_several_buckets_recommends_the_gaussian_rule() -> None:
     assert halved["n1"] == 87
 
 
+@pytest.mark.slow
+def test_selection_says_from_how_many_people_on_a_curator_shows_a_bucket_almost_surely() -> None:
+    common = ("--epsilon", "1", "--delta", "1e-5", "--count", "9", "--neighbours", "replacement")
+    midpoints = answer("selection", *common)["midpoints"]
+    assert isinstance(midpoints, dict)
+    assert (midpoints["optimal"]["50%"], midpoints["optimal"]["99%"]) == (23, 30)
+
+
 def test_selection_at_the_edges_has_null_where_a_rule_does_not_exist() -> None:
     without = answer("selection", "--epsilon", "1", "--delta", "0", "--count", "12")
     assert without["keep_probability"] == 0
