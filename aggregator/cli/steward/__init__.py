@@ -80,14 +80,6 @@ GROUPS: Final = {
         ),
     },
     "plan": {
-        "selection": (
-            "Which private buckets may be shown: the optimal rule, its rivals, and the one to take."
-        ),
-        "keep": "Draw which private buckets are shown, by the optimal rule.",
-        "threshold": "What suppressing small counts without noise protects, and what it does not.",
-        "risk": "The exact law of the privacy loss of one release.",
-        "claims": 'What "privacy at risk" claims, recomputed and labelled, beside what is sound.',
-        "budget": "What would be owed after a breach, in the model of Dandekar, Basu and Bressan.",
         "compose": "What several releases cost together, by every theorem at hand.",
         "advise": "From a question to a privacy section, with three sentences for a board.",
         "error": "How far a result lies from the truth under a mechanism's noise.",
@@ -96,6 +88,14 @@ GROUPS: Final = {
         "serve": (
             "Open the planner as a page: charts with real noise, costs, and survey.toml to save."
         ),
+        "selection": (
+            "Which private buckets may be shown: the optimal rule, its rivals, and the one to take."
+        ),
+        "keep": "Draw which private buckets are shown, by the optimal rule.",
+        "threshold": "What suppressing small counts without noise protects, and what it does not.",
+        "risk": "The exact law of the privacy loss of one release.",
+        "claims": 'What "privacy at risk" claims, recomputed and labelled, beside what is sound.',
+        "budget": "What would be owed after a breach, in the model of Dandekar, Basu and Bressan.",
         "figures": "Draw the papers' figures, with what was published apart from what is sound.",
     },
     "audit": {

@@ -4,17 +4,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from aggregator.cli.types import Parameters, type_of
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from aggregator.steward.planning.output import Value
+    from aggregator.vdaf.circuits import Circuit
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
-Epsilon = Annotated[str, typer.Option(help="Privacy loss, such as 1, 0.1 or 1/10.")]
 MaxReportsPerPerson = Annotated[
     int, typer.Option(help="The most reports of one person in one release.")
 ]
-Epsilon0 = Annotated[str, typer.Option(help="The epsilon that the noise is calibrated to.")]
 
 
 def print_answer(answer: "Mapping[str, Value]", *, json: bool) -> None:
@@ -22,3 +23,9 @@ def print_answer(answer: "Mapping[str, Value]", *, json: bool) -> None:
     from aggregator.steward.planning.output import to_json, to_text
 
     print(to_json({"version": 1, **answer}) if json else to_text(answer))
+
+
+def of_least_size(name: str, parameters: Parameters) -> "Circuit":
+    """Return a type's circuit, with the least value for missing parameters."""
+    row = type_of(name)
+    return row.prio3({**row.least(), **parameters}).circuit
