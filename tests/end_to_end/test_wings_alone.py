@@ -39,7 +39,7 @@ print(*(int(find_spec(each) is not None) for each in sys.argv[1:]))
 ONE_FIGURE = """
 import sys
 from aggregator.cli import main
-from aggregator.steward.planning import figures_risk, figures_selection
+from aggregator.papers import figures_risk, figures_selection
 figures_risk.PICTURES = {}
 figures_selection.PICTURES = {"thesis-3.4": figures_selection.PICTURES["thesis-3.4"]}
 sys.argv[0] = "prio"

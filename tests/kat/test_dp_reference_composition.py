@@ -7,8 +7,9 @@ import pytest
 
 from aggregator.dp import accounting, pld
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
-from aggregator.steward.planning import answers, published_composition
-from aggregator.steward.planning.cost_model import CostModel
+from aggregator.papers import published_composition
+from aggregator.papers.cost_model import CostModel
+from aggregator.steward.planning import answers
 from aggregator.vdaf.circuits import Count
 from tests.support.numbers import agrees, rows
 

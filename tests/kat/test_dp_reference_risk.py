@@ -5,9 +5,9 @@ from fractions import Fraction
 import pytest
 
 from aggregator.errors import ParameterError
-from aggregator.steward.planning.cost_model import CostModel
-from aggregator.steward.planning.loss_law import LaplaceLaw, LatticeLaw, worst_move
-from aggregator.steward.planning.privacy_at_risk import (
+from aggregator.papers.cost_model import CostModel
+from aggregator.papers.loss_law import LaplaceLaw, LatticeLaw, worst_move
+from aggregator.papers.privacy_at_risk import (
     claimed_confidence,
     claimed_coupled_confidence,
     claimed_epsilon,
@@ -20,7 +20,7 @@ from aggregator.steward.planning.privacy_at_risk import (
     samples_needed,
     sampling_tolerance,
 )
-from aggregator.steward.planning.two_draw_loss import TwoDrawLaw
+from aggregator.papers.two_draw_loss import TwoDrawLaw
 from aggregator.vdaf.circuits import Count, Histogram, MultihotCountVec, Sum
 from tests.support.numbers import agrees, rows
 

@@ -7,9 +7,9 @@ import mpmath
 import pytest
 
 from aggregator.dp.decimals import working
-from aggregator.steward.planning.partition_selection import OptimalSelection, crossover
-from aggregator.steward.planning.selection_plan import SelectionPlan, TwoThresholds
-from aggregator.steward.planning.selection_rivals import (
+from aggregator.papers.partition_selection import OptimalSelection, crossover
+from aggregator.papers.selection_plan import SelectionPlan, TwoThresholds
+from aggregator.papers.selection_rivals import (
     GaussianSelection,
     LaplaceSelection,
     TruncatedGeometricRelease,

@@ -15,20 +15,20 @@ from hypothesis import strategies as st
 from aggregator.collector.results.binomial import Binomial
 from aggregator.collector.results.partial_knowledge import Thresholding
 from aggregator.dp.decimals import working
-from aggregator.steward.planning.cost_model import CostModel
-from aggregator.steward.planning.grid_sum import GridSum
-from aggregator.steward.planning.loss_law import LatticeLaw, Move, worst_move
-from aggregator.steward.planning.normal import gaussian_mu, upper_quantile
-from aggregator.steward.planning.partition_selection import OptimalSelection
-from aggregator.steward.planning.passive_attacker import PassiveAttacker
-from aggregator.steward.planning.privacy_at_risk import gap_probability
-from aggregator.steward.planning.selection_rivals import (
+from aggregator.papers.cost_model import CostModel
+from aggregator.papers.grid_sum import GridSum
+from aggregator.papers.loss_law import LatticeLaw, Move, worst_move
+from aggregator.papers.normal import gaussian_mu, upper_quantile
+from aggregator.papers.partition_selection import OptimalSelection
+from aggregator.papers.passive_attacker import PassiveAttacker
+from aggregator.papers.privacy_at_risk import gap_probability
+from aggregator.papers.selection_rivals import (
     GaussianSelection,
     LaplaceSelection,
     TruncatedGeometricRelease,
 )
-from aggregator.steward.planning.two_draw_loss import TwoDrawLaw
-from aggregator.steward.planning.vector_loss import VectorTwoDrawLaw
+from aggregator.papers.two_draw_loss import TwoDrawLaw
+from aggregator.papers.vector_loss import VectorTwoDrawLaw
 from aggregator.vdaf.circuits import (
     Circuit,
     Count,

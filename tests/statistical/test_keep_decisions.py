@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from aggregator.steward.planning.partition_selection import OptimalSelection
-from aggregator.steward.planning.selection_draws import draw_kept
+from aggregator.papers.partition_selection import OptimalSelection
+from aggregator.papers.selection_draws import draw_kept
 from tests.support.entropy import SeededEntropy
 
 DRAWS = 200_000

@@ -6,13 +6,13 @@ from datetime import date
 from fractions import Fraction
 from pathlib import Path
 
+from aggregator.papers.selection_plan import optimal_selection
 from aggregator.service.web.pages.charts import Chart, Mark, bars, standalone
 from aggregator.service.web.pages.html import Html
 from aggregator.steward.planner.form import Draft
 from aggregator.steward.planner.proposal import propose
 from aggregator.steward.planner.rehearsal import rehearse
 from aggregator.steward.planner.result_view import figures
-from aggregator.steward.planning.selection_plan import optimal_selection
 from aggregator.steward.text.plan import TextPlan, zipf
 from tests.support.entropy import SeededEntropy
 

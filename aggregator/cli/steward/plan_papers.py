@@ -57,7 +57,7 @@ def selection(
     json: Json = False,
 ) -> None:
     """Which private buckets may be shown: the optimal rule, its rivals, and the one to take."""
-    from aggregator.steward.planning import answers_selection
+    from aggregator.papers import answers_selection
 
     with reported():
         found = answers_selection.selection(
@@ -81,8 +81,8 @@ def keep(
     Draw only once: showing the names of two draws spends epsilon and delta twice. Publish nothing
     but the names, neither the counts nor how many buckets were left out.
     """
+    from aggregator.papers import answers_selection
     from aggregator.service.config import read_text
-    from aggregator.steward.planning import answers_selection
 
     with reported():
         buckets = _bucket_counts(read_text(counts))
@@ -108,7 +108,7 @@ def threshold(
     If the theorem says nothing, the figures are printed and the status is 2.
     """
     from aggregator.cli.spinner import spinning
-    from aggregator.steward.planning import answers_risk
+    from aggregator.papers import answers_risk
 
     with reported():
         # With billions of answers around the threshold this may take half a minute.
@@ -138,8 +138,8 @@ def risk(
 ) -> None:
     """The exact law of the privacy loss of one release."""
     from aggregator.cli.spinner import spinning
-    from aggregator.steward.planning import answers_risk
-    from aggregator.steward.planning.loss_law import worst_move
+    from aggregator.papers import answers_risk
+    from aggregator.papers.loss_law import worst_move
 
     with reported():
         summed = _circuit(circuit, parameters)
@@ -181,8 +181,8 @@ def claims(
     json: Json = False,
 ) -> None:
     """What "privacy at risk" claims, recomputed and labelled, beside what is sound."""
+    from aggregator.papers import answers_claims
     from aggregator.service.config import read_text
-    from aggregator.steward.planning import answers_claims
 
     with reported():
         sampled = [] if sensitivities is None else read_text(sensitivities).split()
@@ -226,7 +226,7 @@ def budget(
     json: Json = False,
 ) -> None:
     """What would be owed after a breach, in the model of Dandekar, Basu and Bressan."""
-    from aggregator.steward.planning import answers_risk
+    from aggregator.papers import answers_risk
 
     with reported():
         summed = type_of(circuit).prio3(parameters).circuit
@@ -240,8 +240,8 @@ def figures(
 ) -> None:
     """Draw the papers' figures, with what was published apart from what is sound."""
     from aggregator.cli.spinner import spinning
-    from aggregator.steward.planning import figures_risk, figures_selection
-    from aggregator.steward.planning.figures import draw_all
+    from aggregator.papers import figures_risk, figures_selection
+    from aggregator.papers.figures import draw_all
 
     with reported():
         pictures = {**figures_selection.PICTURES, **figures_risk.PICTURES}

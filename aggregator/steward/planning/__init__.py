@@ -1,5 +1,4 @@
-"""Computations for stewards, auditors and readers of a ledger, which no service needs.
+"""What a decision needs: an epsilon, its error, what releases cost together, text and sections.
 
-They choose an epsilon, weigh published claims, compare bounds and audit from outside. The package
-builds on `protocol`, and nothing that serves a task may import it.
+It builds on `protocol`, and nothing that serves a task may import it.
 """

@@ -24,7 +24,7 @@ from aggregator.dp.sensitivity import is_worst_in_every_entry
 from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.dp.zcdp import implied_epsilon, textbook_epsilon
 from aggregator.errors import ConfigurationError, ParameterError
-from aggregator.steward.planning import published_composition
+from aggregator.papers import published_composition
 from aggregator.vdaf.circuits import (
     Circuit,
     Count,

@@ -10,13 +10,11 @@ from aggregator.collector.results.partial_knowledge import Thresholding, against
 from aggregator.dp.decimals import exact, find_root, working
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.errors import ParameterError
-from aggregator.steward.planning.advise import advise
-from aggregator.steward.planning.answers_error import error
-from aggregator.steward.planning.cost_model import CostModel
-from aggregator.steward.planning.loss_law import LaplaceLaw, LatticeLaw, Move, worst_move
-from aggregator.steward.planning.partition_selection import OptimalSelection
-from aggregator.steward.planning.passive_attacker import PassiveAttacker
-from aggregator.steward.planning.privacy_at_risk import (
+from aggregator.papers.cost_model import CostModel
+from aggregator.papers.loss_law import LaplaceLaw, LatticeLaw, Move, worst_move
+from aggregator.papers.partition_selection import OptimalSelection
+from aggregator.papers.passive_attacker import PassiveAttacker
+from aggregator.papers.privacy_at_risk import (
     claimed_confidence,
     claimed_noise,
     gap_probability,
@@ -24,15 +22,17 @@ from aggregator.steward.planning.privacy_at_risk import (
     samples_needed,
     sampling_tolerance,
 )
-from aggregator.steward.planning.question import Question
-from aggregator.steward.planning.selection_plan import SelectionPlan
-from aggregator.steward.planning.selection_rivals import (
+from aggregator.papers.selection_plan import SelectionPlan
+from aggregator.papers.selection_rivals import (
     GaussianSelection,
     LaplaceSelection,
     TruncatedGeometricRelease,
 )
-from aggregator.steward.planning.two_draw_loss import TwoDrawLaw
-from aggregator.steward.planning.vector_loss import VectorTwoDrawLaw
+from aggregator.papers.two_draw_loss import TwoDrawLaw
+from aggregator.papers.vector_loss import VectorTwoDrawLaw
+from aggregator.steward.planning.advise import advise
+from aggregator.steward.planning.answers_error import error
+from aggregator.steward.planning.question import Question
 from aggregator.vdaf.circuits import Count, Histogram, L1BoundSum, MultihotCountVec, Sum, SumVec
 
 TINY = PureDpDiscreteLaplace(Fraction(1, 10**300))

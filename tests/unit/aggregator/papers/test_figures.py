@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.steward.planning import figures_risk, figures_selection
-from aggregator.steward.planning.figures import Curve, Panel, Picture, draw, draw_all, drawn
+from aggregator.papers import figures_risk, figures_selection
+from aggregator.papers.figures import Curve, Panel, Picture, draw, draw_all, drawn
 
 PICTURES = {**figures_selection.PICTURES, **figures_risk.PICTURES}
 SLOW = {"selection-4", "risk-9", "risk-10", "risk-11"}

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 from aggregator.collector.results.partial_knowledge import Thresholding
-from aggregator.steward.planning.figures import Curve, Panel, Picture
-from aggregator.steward.planning.partition_selection import OptimalSelection
-from aggregator.steward.planning.selection_plan import MIDPOINTS, SelectionPlan
-from aggregator.steward.planning.selection_rivals import LaplaceSelection
+from aggregator.papers.figures import Curve, Panel, Picture
+from aggregator.papers.partition_selection import OptimalSelection
+from aggregator.papers.selection_plan import MIDPOINTS, SelectionPlan
+from aggregator.papers.selection_rivals import LaplaceSelection
 
 _PERSONS = "persons in the bucket"
 _KEEP = "probability that the bucket is shown"

@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 
 from aggregator.dp.decimals import Number, rational_in
 from aggregator.errors import ParameterError
-from aggregator.steward.planning.grid_sum import GridSum
-from aggregator.steward.planning.loss_law import MOST_EPSILON0, Move
+from aggregator.papers.grid_sum import GridSum
+from aggregator.papers.loss_law import MOST_EPSILON0, Move
 
 # Grid points from 0 to epsilon0, and atoms of one coordinate on either side of zero.
 _GRID_BITS = 20

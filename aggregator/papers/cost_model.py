@@ -29,8 +29,8 @@ from aggregator.dp.decimals import (
 from aggregator.dp.laws import DiscreteLaplaceLaw
 from aggregator.dp.sensitivity import l1_sensitivity, nothing_changes
 from aggregator.errors import ParameterError
-from aggregator.steward.planning.loss_law import MOST_EPSILON0, LaplaceLaw, LatticeLaw, Move
-from aggregator.steward.planning.privacy_at_risk import LABEL
+from aggregator.papers.loss_law import MOST_EPSILON0, LaplaceLaw, LatticeLaw, Move
+from aggregator.papers.privacy_at_risk import LABEL
 from aggregator.vdaf.circuits import Circuit
 
 

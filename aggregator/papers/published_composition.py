@@ -7,7 +7,7 @@ from aggregator.dp.certified import Enclosure, exp, ln, round_up_closely, sqrt
 from aggregator.dp.rationals import require_positive
 from aggregator.dp.zcdp import textbook_epsilon
 from aggregator.errors import ParameterError
-from aggregator.steward.planning.cost_model import CostModel
+from aggregator.papers.cost_model import CostModel
 
 THEOREM_9_LABEL = (
     "published bound (Dandekar et al.); valid for Laplace noise, though its proof is not, and"

@@ -5,9 +5,8 @@ from fractions import Fraction
 
 from aggregator.dp import pld
 from aggregator.dp.decimals import rational_in
-from aggregator.steward.planning.loss_law import LaplaceLaw
-from aggregator.steward.planning.output import PlanAnswer
-from aggregator.steward.planning.privacy_at_risk import (
+from aggregator.papers.loss_law import LaplaceLaw
+from aggregator.papers.privacy_at_risk import (
     LABEL,
     NOT_DP,
     claimed_confidence,
@@ -22,11 +21,12 @@ from aggregator.steward.planning.privacy_at_risk import (
     samples_needed,
     sampling_tolerance,
 )
-from aggregator.steward.planning.published_composition import (
+from aggregator.papers.published_composition import (
     THEOREM_9_LABEL,
     privacy_at_risk_theorem_9,
     published_pair,
 )
+from aggregator.steward.planning.output import PlanAnswer
 
 
 def claims(

@@ -5,8 +5,8 @@ from typing_extensions import override
 
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
-from aggregator.steward.planning.partition_selection import OptimalSelection
-from aggregator.steward.planning.selection_draws import draw_kept
+from aggregator.papers.partition_selection import OptimalSelection
+from aggregator.papers.selection_draws import draw_kept
 from tests.support.entropy import SeededEntropy
 
 

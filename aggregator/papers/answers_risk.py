@@ -9,13 +9,13 @@ from aggregator.collector.results.partial_knowledge import (
 )
 from aggregator.dp.decimals import rational_in
 from aggregator.errors import ParameterError
-from aggregator.steward.planning.cost_model import CostModel, Optimum
-from aggregator.steward.planning.loss_law import LaplaceLaw, LatticeLaw, Move, worst_move
+from aggregator.papers.cost_model import CostModel, Optimum
+from aggregator.papers.loss_law import LaplaceLaw, LatticeLaw, Move, worst_move
+from aggregator.papers.passive_attacker import PassiveAttacker
+from aggregator.papers.privacy_at_risk import LABEL, claimed_confidence
+from aggregator.papers.two_draw_loss import TwoDrawLaw
+from aggregator.papers.vector_loss import VectorTwoDrawLaw
 from aggregator.steward.planning.output import PlanAnswer, Value
-from aggregator.steward.planning.passive_attacker import PassiveAttacker
-from aggregator.steward.planning.privacy_at_risk import LABEL, claimed_confidence
-from aggregator.steward.planning.two_draw_loss import TwoDrawLaw
-from aggregator.steward.planning.vector_loss import VectorTwoDrawLaw
 from aggregator.vdaf.circuits import Circuit, Count, Histogram
 
 # Support tables with more atoms than this are left out: nobody would read them.

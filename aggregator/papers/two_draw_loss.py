@@ -18,7 +18,7 @@ from typing import ClassVar
 from aggregator.dp.decimals import DIGITS, Number, rational_in, to_decimal, working
 from aggregator.dp.search import least
 from aggregator.errors import ParameterError
-from aggregator.steward.planning.loss_law import MOST_EPSILON0, Move
+from aggregator.papers.loss_law import MOST_EPSILON0, Move
 
 # The mass beyond this reach is less than 10^-45 of the whole.
 _REACH = 45

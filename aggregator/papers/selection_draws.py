@@ -11,7 +11,7 @@ import numpy as np
 
 from aggregator.dp.decimals import integer_in
 from aggregator.entropy import Entropy
-from aggregator.steward.planning.partition_selection import OptimalSelection
+from aggregator.papers.partition_selection import OptimalSelection
 
 _WORD_BITS = 64
 

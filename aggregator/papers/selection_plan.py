@@ -18,8 +18,8 @@ from typing import Literal
 from aggregator.dp.decimals import Number, integer_in, rational_in
 from aggregator.dp.search import least
 from aggregator.errors import ParameterError
-from aggregator.steward.planning.partition_selection import OptimalSelection
-from aggregator.steward.planning.selection_rivals import (
+from aggregator.papers.partition_selection import OptimalSelection
+from aggregator.papers.selection_rivals import (
     GaussianSelection,
     LaplaceSelection,
     TruncatedGeometricRelease,

@@ -5,15 +5,15 @@ from fractions import Fraction
 from itertools import islice
 
 from aggregator.entropy import Entropy
-from aggregator.steward.planning.output import PlanAnswer
-from aggregator.steward.planning.selection_draws import draw_kept
-from aggregator.steward.planning.selection_plan import (
+from aggregator.papers.selection_draws import draw_kept
+from aggregator.papers.selection_plan import (
     MIDPOINTS,
     SelectionPlan,
     TwoThresholds,
     optimal_selection,
 )
-from aggregator.steward.planning.selection_rivals import TruncatedGeometricRelease
+from aggregator.papers.selection_rivals import TruncatedGeometricRelease
+from aggregator.steward.planning.output import PlanAnswer
 
 # The recursion takes a step per person; for counts above this its check is left out.
 _LONGEST_RECURSION = 200_000

@@ -9,11 +9,11 @@ from fractions import Fraction
 
 from aggregator.dp import accounting, pld
 from aggregator.dp.accounting import Pieces
-from aggregator.steward.planning import published_composition
-from aggregator.steward.planning.cost_model import CostModel
-from aggregator.steward.planning.figures import Curve, Panel, Picture
-from aggregator.steward.planning.loss_law import LaplaceLaw, worst_move
-from aggregator.steward.planning.privacy_at_risk import (
+from aggregator.papers import published_composition
+from aggregator.papers.cost_model import CostModel
+from aggregator.papers.figures import Curve, Panel, Picture
+from aggregator.papers.loss_law import LaplaceLaw, worst_move
+from aggregator.papers.privacy_at_risk import (
     claimed_confidence,
     claimed_coupled_confidence,
     samples_needed,

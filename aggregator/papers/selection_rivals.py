@@ -24,7 +24,7 @@ from aggregator.dp.decimals import (
 )
 from aggregator.dp.truncation import least_bound
 from aggregator.errors import ParameterError
-from aggregator.steward.planning.normal import density, gaussian_mu, upper_quantile, upper_tail
+from aggregator.papers.normal import density, gaussian_mu, upper_quantile, upper_tail
 
 
 @dataclass(frozen=True, slots=True)
