@@ -17,8 +17,8 @@ from aggregator.steward.survey.exact import Positive
 from aggregator.steward.survey.faults import another_file, name_of, not_toml, told
 from aggregator.steward.survey.questions import AnyQuestion, Question
 from aggregator.steward.survey.questions.base import MAY_HAVE_LINES
+from aggregator.steward.survey.questions.texts import KIND, Text, Texts, check_texts
 from aggregator.steward.survey.routing import Routing
-from aggregator.steward.survey.texts import KIND, Text, Texts, check_texts
 from aggregator.steward.survey.windows import Windows
 from aggregator.untrusted_text import escaped, first_unsafe_member, is_unsafe_or_misleads
 

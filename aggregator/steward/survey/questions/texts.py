@@ -1,0 +1,72 @@
+"""A question that people answer in their own words, in a survey file.
+
+Its epsilon is part of a person's budget for a window, and the report of all other questions has the
+rest.
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from aggregator.client.text.hashing import FEWEST_BUCKETS, FEWEST_TASKS, MOST_BUCKETS, MOST_TASKS
+from aggregator.dp.rationals import format_rational
+from aggregator.steward.survey.exact import Positive
+from aggregator.steward.survey.questions.base import NAME, Conditions
+
+KIND = "text"
+_LARGEST_EPSILON = Fraction(64)
+
+
+class Text(BaseModel):
+    """A question that people answer in their own words.
+
+    Attributes:
+        kind: "text".
+        name: Its name in files, commands and results.
+        text: The question as people are asked it.
+        ask_if: Other questions, each with labels; people whose answers are not among these are
+            not asked this question, and report that they gave no answer.
+        epsilon: The epsilon of a person and window, out of the survey's budget.
+        buckets: The buckets of each task's histogram; an upload has 16 bytes for each.
+        tasks: How many tasks there are; by default the number that finds the rarest strings.
+        people: How many are expected to answer in a window; `min_batch_size` unless given.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    kind: Literal["text"]
+    name: str = Field(pattern=NAME)
+    text: str = ""
+    ask_if: Conditions = ()
+    epsilon: Positive
+    buckets: int = Field(default=1024, ge=FEWEST_BUCKETS, le=MOST_BUCKETS)
+    tasks: int | None = Field(default=None, ge=FEWEST_TASKS, le=MOST_TASKS)
+    people: int | None = Field(default=None, ge=1, le=10**9)
+
+
+class Texts(BaseModel):
+    """All text questions of a file, under the name that they have there."""
+
+    questions: tuple[Text, ...] = Field(alias="question", strict=False)
+
+
+def check_texts(texts: Sequence[Text], epsilon: Fraction | None) -> None:
+    """Refuse text questions that a person's budget has no room for, by a ValueError."""
+    if not texts:
+        return
+    names = ", ".join(each.name for each in texts)
+    if epsilon is None:
+        raise ValueError(
+            f"question {names}: a text question takes epsilon, so budget needs epsilon"
+        )
+    for each in texts:
+        if each.epsilon > _LARGEST_EPSILON:
+            raise ValueError(f"question {each.name}: epsilon: must be at most {_LARGEST_EPSILON}")
+    taken = sum((each.epsilon for each in texts), Fraction(0))
+    if taken >= epsilon:
+        raise ValueError(
+            f"question {names}: epsilon: text questions take {format_rational(taken)} of the "
+            f"budget's {format_rational(epsilon)}, and the others need some of it"
+        )
