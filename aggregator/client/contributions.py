@@ -91,7 +91,7 @@ class Contributions:
                     f"group: this person is in place {places[group.name]} of {group.name!r}, so in "
                     f"no task with place {group.place}, ever"
                 )
-            survey = survey_name(task)
+            survey = survey_name(task.meaning)
             names = [(survey or str(task.task_id), survey is not None)]
             names += [] if under is None else [(under, True)]
             for name, is_shared in names:

@@ -75,15 +75,15 @@ def claim_of(task: "Task", person: str, seconds: int) -> str:
     return f"window {first}{MARK}{person}"
 
 
-def survey_name(task: "Task") -> str | None:
-    """Return the name that a survey keeps through its changes; None if the task is of no survey."""
+def survey_name(meaning: str) -> str | None:
+    """Return the name that a survey keeps through its changes; None without a survey's meaning."""
     try:
-        meaning = json.loads(task.meaning)
-        return f"{meaning['survey']}, asked of {meaning['asked']}"
+        table = json.loads(meaning)
+        return f"{table['survey']}, asked of {table['asked']}"
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
 
 
-def survey_digest(task: "Task") -> bytes:
+def survey_digest(meaning: str) -> bytes:
     """Return 32 bytes that stand for a survey through its changes."""
-    return hashlib.sha256(f"survey {survey_name(task)}".encode()).digest()
+    return hashlib.sha256(f"survey {survey_name(meaning)}".encode()).digest()

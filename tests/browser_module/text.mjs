@@ -105,6 +105,17 @@ test('a question and its tasks agree, and none is read that was swapped or chang
   }
 });
 
+test('of a survey of text questions alone, each task binds what it asks', async () => {
+  const { description, tasks } = made.alone;
+  const question = await read(description, tasks);
+  assert.equal(Buffer.from(question.meaning).toString('hex'), made.description.meaning);
+  for (const survey of [undefined, '', 'another']) {
+    await assert.rejects(read({ ...description, survey }, tasks), /task 1 of 8: was not made/);
+  }
+  await assert.rejects(
+    read({ ...made.description, survey: description.survey }), /task 1 of 8: was not made/);
+});
+
 const spellingOf = (question, { description, tasks } = made.spelling) =>
   Spelling.read(description, tasks.map((each) => new Task(each)), question);
 

@@ -1,5 +1,6 @@
 """Text questions in the JavaScript module, by Node: each step is ours, for every code point."""
 
+import dataclasses
 import hashlib
 import json
 import random
@@ -42,12 +43,18 @@ LETTERS_START = 17_000_002
 NAMES = ("caf\u00e9", "a", "bac\U0001f375abcabc")
 
 
-def task(place: int, length: int = 32, first: int = 0, **settings: str | int) -> Task:
+def task(
+    place: int,
+    length: int = 32,
+    first: int = 0,
+    asked: TextQuestion = QUESTION,
+    **settings: str | int,
+) -> Task:
     return make_task(
         {"type": "Prio3Histogram", "length": length},
         {**LAPLACE, **WINDOWS, **QUESTION.group(place).settings(), **settings},
         id=str(TaskId(bytes([first + place]) * 32)),
-        task_info=QUESTION.info(place),
+        task_info=asked.info(place),
     )
 
 
@@ -60,7 +67,13 @@ def described() -> dict[str, object]:
         "task 2 of 8: is not in place 1 of the group": task(1, group_place=2),
         "task 2 of 8: is not in place": task(1, group="an income, an illness"),
     }
+    alone = dataclasses.replace(QUESTION, survey='{"survey":"Visits"}')
+    bound = [task(place, asked=alone) for place in range(QUESTION.tasks)]
     return {
+        "alone": {
+            "description": json.loads(alone.to_json(bound)),
+            "tasks": [task_for_clients(each) for each in bound],
+        },
         "spelling": spelled(),
         "description": json.loads(QUESTION.to_json(tasks)),
         "tasks": [task_for_clients(each) for each in tasks],

@@ -78,7 +78,7 @@ export class TextQuestion {
    */
   static async read(description, tasks) {
     checkUnicode();
-    const { version, normalisation, title, epsilon, buckets } = description ?? {};
+    const { version, normalisation, title, epsilon, buckets, survey } = description ?? {};
     if (version !== DESCRIBED || normalisation !== NORMALISATION) {
       refuse(`text.json: only version ${DESCRIBED} and normal form ${NORMALISATION} are known`);
     }
@@ -96,7 +96,7 @@ export class TextQuestion {
     const question = new TextQuestion();
     Object.assign(question, { title, epsilon, tasks, length: buckets });
     question.meaning = await sha256('prio text question', text);
-    for (const [place, task] of tasks.entries()) await question.checkTask(task, place, text);
+    for (const [place, task] of tasks.entries()) await question.checkTask(task, place, text, survey);
     if (description.meaning !== hexOf(question.meaning)) refuse('text.json: its meaning is not its own');
     if (String(description.task_ids) !== String(tasks.map(({ id }) => id))) {
       refuse('text.json: its task_ids are not those of its tasks');
@@ -104,9 +104,10 @@ export class TextQuestion {
     return question;
   }
 
-  async checkTask(task, place, text) {
+  async checkTask(task, place, text, survey) {
     const about = `task ${place + 1} of ${this.tasks.length}`;
-    if (!(await isBoundTo(task, `${text}\n${place}`))) {
+    // Where a survey has text questions only, their tasks bind what it asks.
+    if (!(await isBoundTo(task, [text, place, ...(survey ? [survey] : [])].join('\n')))) {
       refuse(`${about}: was not made for this question and this place in it`);
     }
     if (task.type !== 'Prio3Histogram' || task.prio3.circuit.length !== this.length) {

@@ -10,6 +10,8 @@ export interface TextDescription {
   epsilon: string;
   tasks: number;
   buckets: number;
+  /** What a survey asks that has text questions only. */
+  survey?: string;
   /** Hexadecimal. */
   meaning: string;
   task_ids: string[];

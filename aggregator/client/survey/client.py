@@ -87,7 +87,7 @@ class SurveyClient:
         self._on_settled = on_settled
         asked = self._asked_beside(path)
         meanings = [question.meaning for question, _ in asked.values()]
-        self._asked = [survey_digest(task), *meanings]
+        self._asked = [survey_digest(task.meaning), *meanings]
         letters = self._letters_of(asked, [Path(folder) for folder in spelled])
         self._outbox = Outbox(path.with_name(_OUTBOX) if outbox is None else outbox, max_bytes)
         try:

@@ -1,8 +1,9 @@
-"""Text questions beside a survey's task, whose reports are each bound to the list of them.
+"""Text questions beside a survey's file, to whose list reports are bound.
 
 Their folders lie in the folder `text` beside the survey's file, by name, and hold a description and
-tasks. The binding stops anyone who hands out files from leaving a question out, adding one, or
-giving one tasks whose two aggregators are the same party.
+tasks. The survey's task binds the list, or, if there are text questions only, each of their tasks
+does. This stops anyone who hands out files from leaving a question out, adding one, or giving one
+tasks whose two aggregators are the same party.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,19 +20,22 @@ AskedTexts = Mapping[str, tuple[TextQuestion, Sequence[Task]]]
 _SAME = ("leader", "helper", "time_precision", "profile", "window", "population", "max_releases")
 
 
-def texts_beside(task_file: Path, task: Task, named: Mapping[str, str]) -> AskedTexts:
-    """Return the text questions whose files lie beside that of a survey's task.
+def texts_beside(
+    file: Path, task: Task | None, named: Mapping[str, str], survey: str = ""
+) -> AskedTexts:
+    """Return the text questions whose files lie beside that of a survey.
 
     Args:
-        task_file: The survey's public file.
-        task: Its task.
-        named: As `check_bound`.
+        file: The survey's public file.
+        task: Its task, if it has one.
+        named: As in `check_bound`.
+        survey: As in `check_bound`.
 
     Raises:
         ParameterError: The files of a question do not belong together, or not to the survey.
         OSError: A file cannot be read.
     """
-    folder = task_file.parent / TEXTS
+    folder = file.parent / TEXTS
     places = sorted(folder.iterdir()) if folder.is_dir() else []
     found = {
         place.name: read_described(
@@ -39,14 +43,22 @@ def texts_beside(task_file: Path, task: Task, named: Mapping[str, str]) -> Asked
         )
         for place in places
     }
-    check_bound(task, named, found)
+    check_bound(task, named, found, survey)
     return found
 
 
-def check_bound(task: Task, named: Mapping[str, str], texts: AskedTexts) -> None:
-    """Refuse text questions that are not those of a survey's task, or have other settings.
+def check_bound(
+    task: Task | None, named: Mapping[str, str], texts: AskedTexts, survey: str = ""
+) -> None:
+    """Refuse text questions that are not those of a survey, or have other settings than its task.
 
-    Those that its meaning names come each with its own `meaning`.
+    Without a task they must have the same settings as each other.
+
+    Args:
+        task: The survey's task, if it has one.
+        named: The text questions that the survey's meaning names, each with its own `meaning`.
+        texts: Those that were found.
+        survey: The meaning of a survey without a task, to which each of their tasks is bound.
     """
     for name in sorted(named.keys() ^ texts.keys()):
         raise ParameterError(
@@ -55,15 +67,19 @@ def check_bound(task: Task, named: Mapping[str, str], texts: AskedTexts) -> None
             else f"text question {name}: the survey has no such question"
         )
     for name, (question, tasks) in texts.items():
-        if question.meaning.hex() != named[name]:
+        if question.meaning.hex() != named[name] or question.survey != survey:
             raise ParameterError(f"text question {name}: is another one than the survey's")
+        first = next(iter(texts.values()))[1][0] if task is None else task
         # All other tasks of the question have the settings of the first.
-        for setting, ours, surveys in zip(_SAME, _settings(tasks[0]), _settings(task), strict=True):
+        for setting, ours, surveys in zip(
+            _SAME, _settings(tasks[0]), _settings(first), strict=True
+        ):
             if ours != surveys:
                 raise ParameterError(
                     f"text question {name}: its tasks have another {setting} than the survey's"
                 )
-        if tasks[0].min_batch_size < smallest_batch(task.min_batch_size, question.tasks):
+        least = 1 if task is None else smallest_batch(task.min_batch_size, question.tasks)
+        if tasks[0].min_batch_size < least:
             raise ParameterError(
                 f"text question {name}: its tasks have a smaller min_batch_size than the survey's "
                 "would have them"

@@ -4,7 +4,8 @@ The public description (`text.json`) says what all parties and clients must agre
 version of the normal form, the numbers of tasks and buckets, and epsilon. Its digest is the
 `meaning` that every fingerprint and key depends on, and the `task_info` of task g ends with a
 digest of the description and g. That is bound into every report: with another description, or
-tasks in another order, no report opens.
+tasks in another order, no report opens. If a survey has text questions only, no task of its own
+binds what it asks, and each of theirs does: the digest is then of the survey's meaning, too.
 """
 
 import dataclasses
@@ -40,12 +41,17 @@ Described = TypeVar("Described")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TextQuestion:
-    """What is asked, and how it is counted: epsilon is of each task, and so of a person."""
+    """What is asked, and how it is counted: epsilon is of each task, and so of a person.
+
+    `survey` is the meaning of a survey that has text questions only. It is no part of the question,
+    whose fingerprints and tosses stay what they are when the survey changes.
+    """
 
     title: str
     epsilon: Fraction
     tasks: int
     length: int
+    survey: str = dataclasses.field(default="", compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.title.strip():
@@ -82,8 +88,11 @@ class TextQuestion:
 
     def info(self, task: int, title: str | None = None) -> str:
         """Return the `task_info` of one of the tasks, which binds the question and its number."""
-        first = self.title if title is None else title
-        return info_with_digest(first, f"{self.described}\n{task}")
+        return info_with_digest(self.title if title is None else title, self.bound(task))
+
+    def bound(self, task: int) -> str:
+        """Return the text whose digest ends the `task_info` of one of the tasks."""
+        return "\n".join([self.described, str(task), *([self.survey] if self.survey else [])])
 
     def group(self, task: int) -> Group:
         """Return a task's place in the group of tasks, of which a person is in one."""
@@ -91,8 +100,9 @@ class TextQuestion:
 
     def to_json(self, tasks: Sequence[Task]) -> str:
         """Return the public description."""
+        of_survey = {"survey": self.survey} if self.survey else {}
         ids = {"meaning": self.meaning.hex(), "task_ids": [str(each.task_id) for each in tasks]}
-        return json.dumps(self._table | ids, ensure_ascii=False, indent=2) + "\n"
+        return json.dumps(self._table | of_survey | ids, ensure_ascii=False, indent=2) + "\n"
 
     def check(self, tasks: Sequence[Task]) -> None:
         """Refuse tasks that are not this question's, in their order."""
@@ -161,8 +171,9 @@ def question_of_json(text: str, tasks: Sequence[Task]) -> TextQuestion:
         form = table["version"], table["normalisation"]
         words = str(table["title"]), str(table["epsilon"])
         numbers = table["tasks"], table["buckets"]
+        survey = str(table.get("survey", ""))
         stated = table["meaning"], table["task_ids"]
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise ParameterError(_NOT_ONE) from None
     if form != (_VERSION, NORMALISATION):
         raise ParameterError(
@@ -170,7 +181,7 @@ def question_of_json(text: str, tasks: Sequence[Task]) -> TextQuestion:
         )
     if not all(type(each) is int for each in numbers):
         raise ParameterError(_NOT_ONE)
-    question = TextQuestion(words[0], parse_rational(words[1], "epsilon"), *numbers)
+    question = TextQuestion(words[0], parse_rational(words[1], "epsilon"), *numbers, survey)
     question.check(tasks)
     if stated != (question.meaning.hex(), [str(each.task_id) for each in tasks]):
         raise ParameterError("text.json: its meaning or its task_ids are not those of its tasks")

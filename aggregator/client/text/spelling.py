@@ -138,7 +138,7 @@ class Spelling:
     @property
     def _question(self) -> dict[str, object]:
         described = json.loads(self.question.to_json(()))
-        return {name: each for name, each in described.items() if name != "task_ids"}
+        return {name: described[name] for name in described.keys() - {"survey", "task_ids"}}
 
     def info(self, place: int, title: str | None = None) -> str:
         """Return the `task_info` of a place, which binds question, spelling and place."""

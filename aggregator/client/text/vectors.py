@@ -56,7 +56,7 @@ def text_vectors(
         "question": {
             "described": question.described.encode().hex(),
             "meaning": question.meaning.hex(),
-            "task_info_digest_of": f"{question.described}\n{number}".encode().hex(),
+            "task_info_digest_of": question.bound(number).encode().hex(),
         },
         "tosses": [{"drawn": drawn, "task": task} for task, drawn in tosses],
         "keys": [hashes.key(task).hex() for task in range(hashes.tasks)],

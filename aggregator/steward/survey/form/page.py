@@ -109,7 +109,7 @@ def form_page(
     style = _file("form.css")
     data = json.dumps(
         {
-            "name": survey_digest(task).hex(),
+            "name": survey_digest(task.meaning).hex(),
             "task": task_for_clients(task),
             "window": {"seconds": meaning.windows.seconds, "offset": meaning.windows.offset},
             "questions": [

@@ -1,0 +1,105 @@
+"""A survey as people are asked it, read from its public files.
+
+`task.toml`, or `task.json`, is the task of the survey's one report, and its text questions lie
+beside it in the folder `text`. A survey that has text questions only has no such task:
+`survey.json` is then its meaning, and each of their tasks binds that very text.
+"""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aggregator.client.survey.answer_sheet import AnswerSheet
+from aggregator.client.survey.read_meaning import NOT_A_MEANING, VERSION
+from aggregator.client.window_claims import survey_digest
+from aggregator.errors import ParameterError
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import task_from_toml
+
+if TYPE_CHECKING:
+    from aggregator.client.text.beside_survey import AskedTexts
+
+
+@dataclasses.dataclass(frozen=True)
+class AskedSurvey:
+    """A survey whose files agree.
+
+    Attributes:
+        task: The task of the survey's one report; None if it has text questions only.
+        meaning: What is asked, as the text that tasks are bound to.
+        sheet: The questions of that report; none without a task.
+        texts: Text questions with their tasks, by name.
+    """
+
+    task: Task | None
+    meaning: str
+    sheet: AnswerSheet
+    texts: "AskedTexts"
+
+    @property
+    def first(self) -> Task:
+        """A task that has the aggregators, the windows and the population of all others."""
+        return self.tasks[0]
+
+    @property
+    def tasks(self) -> list[Task]:
+        """All tasks: the survey's, if it has one, and then those of each text question."""
+        of_texts = [task for _, tasks in self.texts.values() for task in tasks]
+        return of_texts if self.task is None else [self.task, *of_texts]
+
+    @property
+    def digest(self) -> bytes:
+        """32 bytes that stand for the survey through its changes."""
+        return survey_digest(self.meaning)
+
+
+def read_survey(file: Path | str) -> AskedSurvey:
+    """Return the survey whose public file this is: `task.toml`, `task.json` or `survey.json`.
+
+    Raises:
+        ParameterError: The file is not of one survey, was changed since it was made, or does not
+            belong together with those of the text questions beside it.
+        OSError: A file cannot be read.
+    """
+    path = Path(file)
+    task, meaning = parse_survey(path.read_text("utf-8-sig"))
+    sheet = _sheet_of_texts(meaning) if task is None else AnswerSheet.of_task(task)
+    if not sheet.texts:
+        return AskedSurvey(task, meaning, sheet, {})
+    # Imports NumPy, which an application without text questions needs only at its first report.
+    from aggregator.client.text.beside_survey import texts_beside
+
+    texts = texts_beside(path, task, sheet.texts, meaning if task is None else "")
+    return AskedSurvey(task, meaning, sheet, texts)
+
+
+def parse_survey(text: str) -> tuple[Task | None, str]:
+    """Return the task in a survey's public file, if it has one, and the survey's meaning.
+
+    Raises `ParameterError` if it is no task file, and no meaning either.
+    """
+    try:
+        table = json.loads(text)
+    except (ValueError, RecursionError):
+        table = None
+    if isinstance(table, dict) and "survey" in table:
+        return None, text.strip()
+    task = task_from_toml(text)
+    return task, task.meaning
+
+
+def _sheet_of_texts(meaning: str) -> AnswerSheet:
+    """Return the sheet of a survey that has text questions only."""
+    try:
+        table = json.loads(meaning)
+        version = table["version"]
+        texts = {str(name): str(of) for name, of in table["texts"].items()}
+        others = [table.get(name) for name in ("questions", "tables", "texts_asked_if")]
+    except NOT_A_MEANING:
+        version, texts, others = VERSION, {}, []
+    if version != VERSION:
+        raise ParameterError(f"survey.json: version {version!r} is not known")
+    if not texts or any(others):
+        raise ParameterError("survey.json: not the meaning of a survey of text questions only")
+    return AnswerSheet((), (), (), texts)
