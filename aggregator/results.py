@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 else:
     _texts = exports(
         "aggregator.steward.text",
-        {"released": ("documents_in",), "text_tasks": ("text_tasks_in",), "words": ("Words",)},
+        {
+            "released": ("documents_in",),
+            "text_tasks": ("text_tasks_in",),
+            "found_strings": ("Words",),
+        },
     )
 
     def __getattr__(name: str) -> object:
