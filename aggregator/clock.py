@@ -1,7 +1,6 @@
-"""What time it is: the system's clock in service, one set by hand in tests; and a time in words."""
+"""What time it is: the system's clock in service, one set by hand in tests."""
 
 import time
-from datetime import UTC, datetime
 from typing import Protocol
 
 
@@ -18,14 +17,3 @@ class SystemClock:
     def now(self) -> int:
         """Return the seconds since the Unix epoch, rounded down."""
         return int(time.time())
-
-
-def utc_text(seconds: int) -> str:
-    """Return a time, in seconds since the epoch, as ISO 8601 in UTC.
-
-    Beyond the calendar's end it is the number.
-    """
-    try:
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
-    except (OverflowError, ValueError, OSError):
-        return str(seconds)

@@ -4,7 +4,6 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,8 +11,7 @@ import typer
 from typer.core import TyperCommand
 from typing_extensions import override
 
-from aggregator.clock import utc_text
-from aggregator.errors import ParameterError
+from aggregator.written_times import IN_UTC
 
 _TASK_ID_WITH_HYPHEN = re.compile(r"-[A-Za-z0-9_-]{42}")
 """One task id in 64 begins with a hyphen, like an option; no option is as long as an id."""
@@ -92,29 +90,12 @@ Up = Annotated[
 
 def parse_time(text: str | None, name: str) -> int | None:
     """Return a time in seconds since the epoch: ISO 8601 (UTC if no zone is given) or seconds."""
-    if text is None:
-        return None
-    try:
-        if text.isdecimal():
-            return int(text)  # of fewer than 4,300 digits
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise ParameterError(
-            f"{name}: must be ISO 8601, such as 2026-11-21T10:00, or seconds since 1970, "
-            f"not {text!r}"
-        ) from None
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+    return None if text is None else IN_UTC.read(text, name)
 
 
 def not_yet(*, is_driven: bool) -> str:
     """Return why a job that nothing has blocked so far has not ended."""
     return "a worker is at it" if is_driven else "no worker has come to it yet"
-
-
-def time_text(seconds: int) -> str:
-    """Return a time as `parse_time` reads it, without seconds if it is of a whole minute."""
-    text = utc_text(seconds)
-    return f"{text.removesuffix(':00Z')}Z" if text.endswith(":00Z") else text
 
 
 def with_options(

@@ -59,6 +59,7 @@ from aggregator.service.web.auth import require_token
 from aggregator.service.web.messages import read_bytes
 from aggregator.service.web.pages.host_page import Guest
 from aggregator.service.web.site import check_site
+from aggregator.written_times import IN_UTC, Times
 
 MAX_QUERY_SIZE = 1024
 """The most bytes of a request to collect."""
@@ -156,6 +157,7 @@ def create_collector_app(
     where_to_look: str = "the file that its settings name",
     public: Sequence[APIRouter] = (),
     word_lists: Path | None = None,
+    times: Times = IN_UTC,
 ) -> FastAPI:
     """Return the Collector's application.
 
@@ -169,6 +171,7 @@ def create_collector_app(
         where_to_look: Where the operator finds the token.
         public: Routes that are served to anybody, without a token.
         word_lists: The folder of word lists that pages try on text questions.
+        times: How pages write times, and in which zone.
     """
 
     def authorize(request: Request) -> None:
@@ -192,7 +195,7 @@ def create_collector_app(
         links=[*HOME, *((guest.path, guest.name) for guest in guests)],
         where_to_look=where_to_look,
     )
-    pages = Pages(database, api.begin, api.abandon, access, WordLists(word_lists))
+    pages = Pages(database, api.begin, api.abandon, access, WordLists(word_lists), times)
     mounted = [guest.router(access.admit) for guest in guests]
     return create_app(
         "collector",

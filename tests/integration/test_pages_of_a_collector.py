@@ -29,6 +29,7 @@ from aggregator.collector.pages.view import View
 from aggregator.dap.ids import TaskId
 from aggregator.protocol.task import Task
 from aggregator.service.web.pages.charts import Chart
+from aggregator.written_times import Times, zone_named
 from tests.support.collector_service import BEARER, TOKEN, log_in
 from tests.support.collector_world import (
     EMBEDDED,
@@ -662,6 +663,30 @@ async def test_a_task_of_no_survey_is_collected_by_any_interval(
     assert (await browser.post(path, data={"csrf": csrf} | times)).status_code == 303
     rows = (await browser.get(f"{path}.csv")).text
     assert "2026-11-02 00:00 to 2026-11-03 05:20 UTC,waiting" in rows
+
+
+async def test_pages_show_and_read_times_of_the_zone_that_is_set(tmp_path: Path) -> None:
+    world = CollectorWorld(tmp_path, times=Times(zone_named("Europe/Berlin", "")))
+    survey, free = where(world), make_task(privacy=LAPLACE)
+    world.add(free)
+    world.finish(survey, MONDAY, [400, 200])
+    async with world.client() as browser:
+        await log_in(browser)
+        for page in (f"/questions/{survey.task_id}", "/"):
+            text = (await browser.get(page)).text
+            assert "2026-11-02 01:00 to 2026-11-09 01:00 Europe/Berlin" in text
+            assert "UTC" not in text
+        path = f"/questions/{free.task_id}/batches"
+        assert "From (Europe/Berlin)" in (await browser.get(path)).text
+        csrf = (await look(browser, path)).form(path)["csrf"]
+        named = {"start": "2026-11-02T00:00", "end": "2026-11-03T00:00"}
+        assert (await browser.post(path, data={"csrf": csrf} | named)).status_code == 303
+        rows = (await browser.get(f"{path}.csv")).text
+        assert "2026-11-02 to 2026-11-02 Europe/Berlin,waiting" in rows
+        skipped = {"csrf": csrf, "start": "2026-03-29T02:30", "end": "2026-11-03T00:00"}
+        refused = await browser.post(path, data=skipped)
+        assert refused.status_code == 400
+        assert "clocks of Europe/Berlin are changed then" in refused.text
 
 
 async def test_a_batch_in_a_year_that_no_calendar_has_is_shown_by_its_seconds(

@@ -31,6 +31,7 @@ from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_table, task_to_table
 from aggregator.results import Words
 from aggregator.steward.text.decode import Decoded, decode
+from aggregator.written_times import IN_UTC
 from tests.support.collector_service import log_in
 from tests.support.collector_world import MONDAY, SCRIPT, WEEK, CollectorWorld, seconds
 from tests.support.look import Page
@@ -165,7 +166,7 @@ def test_letters_add_to_what_a_question_costs_in_the_windows_that_ask_for_them(
     for task in tasks:
         world.add(task)
     world.finish(tasks[2], MONDAY + WEEK, [0] * 128)
-    found = world.database.read_sync("costs", lambda tx: costs_of_texts(tx, Readings()))
+    found = world.database.read_sync("costs", lambda tx: costs_of_texts(tx, Readings(IN_UTC)))
     assert [
         (each.task.task_id, each.most_releases, made)
         for each, made in found[QUESTION.meaning.hex()]

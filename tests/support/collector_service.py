@@ -15,6 +15,7 @@ from aggregator.protocol.task_file import task_to_toml
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.secrets.crypter import Crypter
 from aggregator.service.web.pages.host_page import Guest
+from aggregator.written_times import IN_UTC, Times
 from tests.support.empty_store import upgraded
 from tests.support.entropy import SeededEntropy
 from tests.support.look import Page
@@ -39,6 +40,7 @@ class CollectorService:
         token_hashes: Of the tokens that open the service; that of `TOKEN` unless given.
         guests: Pages of others.
         word_lists: The folder of strings that are tried.
+        times: How pages write times.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class CollectorService:
         token_hashes: Callable[[], Sequence[bytes]] = lambda: [hash_token(TOKEN)],
         guests: Sequence[Guest] = (),
         word_lists: Path | None = None,
+        times: Times = IN_UTC,
     ) -> None:
         self.file = folder / "collector.sqlite"
         upgraded(f"sqlite:///{self.file}")
@@ -64,6 +67,7 @@ class CollectorService:
             {"collector", "127.0.0.1", "::1"},
             guests,
             word_lists=word_lists,
+            times=times,
         )
         for task in tasks:
             put_task(self.database, task)

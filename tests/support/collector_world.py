@@ -18,6 +18,7 @@ from aggregator.dap.times import Interval
 from aggregator.protocol.task import Task
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.web.pages.host_page import Guest
+from aggregator.written_times import IN_UTC, Times
 from tests.support.clock import ManualClock
 from tests.support.collector_service import CollectorService, put_task
 from tests.support.entropy import SeededEntropy
@@ -56,9 +57,12 @@ class CollectorWorld(CollectorService):
         *tasks: Task,
         guests: Sequence[Guest] = (),
         word_lists: Path | None = None,
+        times: Times = IN_UTC,
     ) -> None:
         clock = ManualClock(seconds(NOW))
-        super().__init__(folder, *tasks, clock=clock, guests=guests, word_lists=word_lists)
+        super().__init__(
+            folder, *tasks, clock=clock, guests=guests, word_lists=word_lists, times=times
+        )
 
     def add(self, task: Task) -> None:
         put_task(self.database, task)

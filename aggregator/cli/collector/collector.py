@@ -169,6 +169,7 @@ async def _service(settings: "CollectorSettings", check: "StoreCheck") -> "Async
                 _token_place(settings),
                 [module_router()],
                 settings.word_lists,
+                settings.times,
             )
             scheduler = Scheduler(
                 database, driver, settings.schedule, http, SystemClock(), SystemEntropy()

@@ -6,12 +6,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aggregator.cli.options import time_text
 from aggregator.cli.service.parties import no_task
 from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError
 from aggregator.protocol.task_file import stored_task
 from aggregator.service.storage.tasks import tasks as task_store
+from aggregator.written_times import utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -119,10 +119,10 @@ class AggregatorDesk:
 
         released, own = progress.last_release_at, progress.retention_seconds
         return (
-            "open" if progress.ended_at is None else f"ended {time_text(progress.ended_at)}",
+            "open" if progress.ended_at is None else f"ended {utc_text(progress.ended_at)}",
             *([f"{progress.waiting:,} wait"] if self.role is Role.LEADER else []),
             f"{progress.aggregated:,} aggregated",
-            "not released" if released is None else f"released {time_text(released)}",
+            "not released" if released is None else f"released {utc_text(released)}",
             *([] if own is None else [f"kept {own // DAY} days"]),
         )
 

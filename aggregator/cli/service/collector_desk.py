@@ -6,12 +6,12 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aggregator.cli.options import time_text
 from aggregator.cli.service.parties import no_task
 from aggregator.collector import store as collector_store
 from aggregator.errors import ParameterError
 from aggregator.protocol.task_file import stored_task
 from aggregator.service.storage.engine.states import CollectionState
+from aggregator.written_times import utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -132,5 +132,5 @@ def _collected(collections: Sequence[collector_store.StoredCollection]) -> Seque
     return (
         f"{counts[CollectionState.FINISHED]:,} collected",
         f"{counts[CollectionState.PENDING]:,} wait",
-        f"last {time_text(max(ended))}" if ended else "none yet",
+        f"last {utc_text(max(ended))}" if ended else "none yet",
     )

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aggregator.cli.options import Config, time_text
+from aggregator.cli.options import Config
+from aggregator.written_times import utc_text
 
 if TYPE_CHECKING:
     from aggregator.service.storage.tasks.hpke_keys import StoredConfig
@@ -52,11 +53,11 @@ def list_keys(
         return
     for key, need in found:
         if key.retired_at is None:
-            since = time_text(key.created_at)
+            since = utc_text(key.created_at)
             print(f"{key.config_id} advertised since {since}, {_suite_of(key)}")
         else:
             why = f"kept for {need}" if need else "to be destroyed by the service"
-            retired = time_text(key.retired_at)
+            retired = utc_text(key.retired_at)
             print(f"{key.config_id} retired {retired}, {_suite_of(key)}, {why}")
 
 

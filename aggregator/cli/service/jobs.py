@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aggregator.cli import faults
-from aggregator.cli.options import Config, not_yet, parse_time, time_text
+from aggregator.cli.options import Config, not_yet, parse_time
 from aggregator.errors import ParameterError
+from aggregator.written_times import utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -314,7 +315,7 @@ def _span(seconds: int) -> str:
 def _print_counted(document: "Document") -> None:
     jobs = document["jobs"]
     for job in jobs if isinstance(jobs, list) else ():
-        counted = time_text(job["counted_at"])
+        counted = utc_text(job["counted_at"])
         print(f"{job['job']}: {_reports(job['report_count'])}, counted {counted}")
     print(f"{_reports(document['report_count'])} in all, checksum {document['checksum']}")
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aggregator.cli.options import Config, time_text
+from aggregator.cli.options import Config
 from aggregator.untrusted_text import escaped
+from aggregator.written_times import utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -246,7 +247,7 @@ def _print_task(console: "Console", document: "Document", *, show_all: bool) -> 
     for release in releases if isinstance(releases, list) else ():
         cells = (_short(release[name]) for name in ("epsilon", "delta", "rho"))
         batch = "\n".join(
-            time_text(value) if isinstance(value, int) else str(value)
+            utc_text(value) if isinstance(value, int) else str(value)
             for name, value in release.items()
             if name not in RELEASE_MEMBERS
         )

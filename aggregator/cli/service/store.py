@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aggregator.cli.options import Config, parse_time, time_text
+from aggregator.cli.options import Config, parse_time
 from aggregator.errors import ConfigurationError, ParameterError
+from aggregator.written_times import utc_text
 
 if TYPE_CHECKING:
     from aggregator.service.runtime.restoring import Presumed
@@ -88,7 +89,7 @@ def give_up_bodies(
     lost = sum(each.reports for each in looked.losses.values())
     print(f"{looked.readable:,} waiting reports can be read, {lost:,} cannot")
     for task_id, loss in looked.losses.items():
-        since = "" if loss.since is None else f", since {time_text(loss.since)}"
+        since = "" if loss.since is None else f", since {utc_text(loss.since)}"
         print(f"{TaskId(task_id)}: {loss.reports:,} reports in {loss.bodies:,} bodies{since}")
         for reports, what in (
             (loss.free, "whoever sends one of them again is counted"),
@@ -247,4 +248,4 @@ def _closed(presumed: "Presumed") -> str:
     if presumed.closed is None:
         return "nothing to close"
     until = task.batching.described(presumed.closed, task.time_precision)["end"]
-    return f"all batches before {time_text(int(until))} are closed"
+    return f"all batches before {utc_text(int(until))} are closed"

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aggregator.cli.options import Config, TaskArgument, TaskCommand, time_text
+from aggregator.cli.options import Config, TaskArgument, TaskCommand
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
+from aggregator.written_times import utc_text
 
 if TYPE_CHECKING:
     from aggregator.cli.service.aggregator_desk import AggregatorDesk
@@ -79,7 +80,7 @@ def list_(
         print(json.dumps({"version": 1, "tokens": listed}))
         return
     for token in tokens:
-        print(f"{token.name}  made {time_text(token.created_at)}  {_state(token, now)}")
+        print(f"{token.name}  made {utc_text(token.created_at)}  {_state(token, now)}")
 
 
 @app.command(cls=TaskCommand)
@@ -159,4 +160,4 @@ def _state(token: "CallerToken", now: int) -> str:
     if token.expires_at is None:
         return "taken"
     verb = "taken until" if token.is_valid(now) else "refused since"
-    return f"{verb} {time_text(token.expires_at)}"
+    return f"{verb} {utc_text(token.expires_at)}"

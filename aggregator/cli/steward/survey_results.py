@@ -22,6 +22,7 @@ from aggregator.cli.steward.text_files import texts_of
 from aggregator.collector.patience import WAIT_SECONDS
 from aggregator.errors import ParameterError
 from aggregator.untrusted_text import escaped
+from aggregator.written_times import IN_UTC
 
 if TYPE_CHECKING:
     from aggregator.cli.steward.collecting import Wanted
@@ -225,11 +226,10 @@ def _starts(
     if (last is None) == (window is None):
         raise ParameterError("window: give either --last or --window")
     if window is not None:
-        try:
-            moment = now if window == "now" else datetime.fromisoformat(window)
-        except ValueError:
-            raise ParameterError(f'window: must be ISO 8601 or "now", not {window!r}') from None
-        return [windows.start(moment if moment.tzinfo else moment.replace(tzinfo=UTC))]
+        if window == "now":
+            return [windows.start(now)]
+        seconds = IN_UTC.read(window, "window")
+        return [windows.start(datetime.fromtimestamp(seconds, UTC))]
     seconds = Windows.of(str(last), now.replace(microsecond=0)).seconds
     if seconds % windows.seconds:
         raise ParameterError(f"last: must be a whole number of the survey's windows, not {last!r}")

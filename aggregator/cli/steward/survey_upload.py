@@ -1,10 +1,8 @@
 """`prio survey upload`: uploads a table of answers to all questions."""
 
 import json
-from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
 
@@ -22,6 +20,7 @@ from aggregator.cli.steward.survey_tasks import task_of_survey
 from aggregator.cli.steward.text_files import texts_of
 from aggregator.client.sender import REPORTS_PER_REQUEST
 from aggregator.errors import ParameterError, PeerError
+from aggregator.written_times import zone_named
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -138,7 +137,7 @@ def upload(
     of_question = dict(_columns_of(text) for text in column or [])
     questions = meaning.sheet.questions
     _check_names(of_question, {question.name for question in questions} | texts.keys())
-    mark, zone = _decimal_mark(decimal_mark), _zone(time_zone)
+    mark, zone = _decimal_mark(decimal_mark), zone_named(time_zone, "time-zone")
     if delimiter is not None:
         check_delimiter(delimiter)
     is_input = str(answers) == "-"
@@ -225,15 +224,6 @@ def _columns_of(text: str) -> tuple[str, list[str]]:
     if not equals:
         raise ParameterError(f"column: must be QUESTION=COLUMN, not {text!r}")
     return question, columns.split(",")
-
-
-def _zone(name: str) -> tzinfo:
-    if name == "UTC":
-        return UTC
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError):
-        raise ParameterError(f"time-zone: there is no {name!r}") from None
 
 
 def _print_answers(meaning: "Meaning", answers: "Answers") -> None:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aggregator.cli import faults
-from aggregator.cli.options import Config, parse_time, time_text
+from aggregator.cli.options import Config, parse_time
 from aggregator.cli.steward.text_files import QuestionFolder, read_asked
 from aggregator.collector.patience import WAIT_SECONDS
 from aggregator.errors import ParameterError
+from aggregator.written_times import utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,8 +81,8 @@ def collect(
     if over > moment and (not now or first > moment):
         later = "" if first > moment else "; --now collects it now and refuses every later answer"
         raise ParameterError(
-            f"{'end' if window is None else 'window'}: the interval from {time_text(first)} to "
-            f"{time_text(over)} is not over{later}"
+            f"{'end' if window is None else 'window'}: the interval from {utc_text(first)} to "
+            f"{utc_text(over)} is not over{later}"
         )
     _check_known(config, tasks)
     length = timedelta(seconds=over - first)

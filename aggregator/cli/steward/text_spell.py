@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aggregator.cli.options import parse_time, time_text
+from aggregator.cli.options import parse_time
 from aggregator.cli.steward.text_files import TASKS_OF_PAGES, public_files
 from aggregator.client.text import SPELLED_ALPHABET, SPELLING, TASKS
 from aggregator.clock import SystemClock
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
+from aggregator.written_times import utc_text
 
 if TYPE_CHECKING:
     from aggregator.protocol.task import Task
@@ -111,7 +112,7 @@ def _interval(task: "Task", window: str) -> dict[str, dict[str, int]]:
     first = windows.first_unit((parse_time(window, "window") or 0) // unit)
     over = (first + windows.length) * unit
     if over <= SystemClock().now():
-        raise ParameterError(f"window: it ended at {time_text(over)}")
+        raise ParameterError(f"window: it ended at {utc_text(over)}")
     return {"interval": {"start": first, "duration": windows.length}}
 
 

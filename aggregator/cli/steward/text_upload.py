@@ -10,10 +10,11 @@ import typer
 
 from aggregator.cli import faults
 from aggregator.cli.floors import takes_floor
-from aggregator.cli.options import EnvironmentProxy, InsecureHttp, parse_time, time_text
+from aggregator.cli.options import EnvironmentProxy, InsecureHttp, parse_time
 from aggregator.cli.steward.text_files import QuestionFolder, read_asked
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ParameterError
+from aggregator.written_times import utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -116,7 +117,7 @@ def _check_time(task: "Task", seconds: int) -> None:
     interval, unit = task.interval, task.time(seconds).units
     if interval is not None and not interval.start.units <= unit < interval.end.units:
         first, end = (
-            time_text(each.units * task.time_precision) for each in (interval.start, interval.end)
+            utc_text(each.units * task.time_precision) for each in (interval.start, interval.end)
         )
         raise ParameterError(f"time: these tasks take reports from {first} to {end}")
 

@@ -10,7 +10,7 @@ from aggregator.codec import decode
 from aggregator.collector import store
 from aggregator.collector.abandoning import MEANING
 from aggregator.collector.early_collection import in_words, loss_in_words
-from aggregator.collector.pages.readings import SHOWN_WINDOWS, Asked, Row, moment
+from aggregator.collector.pages.readings import SHOWN_WINDOWS, Asked, Row
 from aggregator.collector.pages.view import View, unbroken
 from aggregator.collector.store import StoredCollection
 from aggregator.dap.messages import CollectionJobReq
@@ -19,6 +19,7 @@ from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.web.pages.html import Html, isolated, join, table, tag
 from aggregator.steward.survey import Windows
+from aggregator.written_times import Times
 
 ABANDONED = "abandoned"
 """The form field with the id of a collection to give up."""
@@ -125,7 +126,7 @@ def batches(tx: Transaction, asked: Asked, csrf: str, refused: str = "") -> View
             "reports for its time are refused.",
         ),
         tag("p", tag("strong", "Nothing is left in the budget: "), _SPENT) if is_spent else None,
-        _calendar(found) if windows else None,
+        _calendar(found, asked.times) if windows else None,
         table("Batches, the newest first", ("window", "state"), lines),
         None if windows or is_spent else _free_form(asked, csrf),
     ]
@@ -154,7 +155,8 @@ def _of_windows(
             is_over = named["end"] <= tx.now
             why = "nobody has collected it yet"
             if not is_over:
-                why = f"it ends {moment(named['end'])}; {loss_in_words(tx, asked.task, **named)}"
+                ends = asked.times.moment(named["end"])
+                why = f"it ends {ends}; {loss_in_words(tx, asked.task, **named)}"
             state = BatchState.READY if is_over else BatchState.OPEN
             period = asked.period(**named)
             yield BatchLine(named["start"], period, state, why, named, "", is_over)
@@ -165,7 +167,7 @@ def _line(asked: Asked, stored: StoredCollection, now: int) -> BatchLine:
     named = _named(asked, stored)
     period = asked.period(**named) if "start" in named else "the next batch"
     is_over = named.get("end", 0) <= now
-    state, why = _state(stored, now)
+    state, why = _state(stored, now, asked.times)
     again = named if state in (BatchState.FAILED, BatchState.TOO_FEW) else {}
     start, name = named.get("start", 0), stored.collection_id.hex()
     return BatchLine(start, period, state, why, again, name, is_over)
@@ -176,11 +178,11 @@ def _state_shown(state: BatchState) -> Html:
     return join((mark, " ", tag("strong", state)))
 
 
-def _calendar(lines: Sequence[BatchLine]) -> Html:
+def _calendar(lines: Sequence[BatchLine], times: Times) -> Html:
     """Return the windows by month, each a mark that links to its line."""
     months: dict[str, list[BatchLine]] = {}
     for line in reversed(lines):
-        months.setdefault(f"{datetime.fromtimestamp(line.start, UTC):%Y-%m}", []).append(line)
+        months.setdefault(times.month(line.start), []).append(line)
     rows = (
         (
             month,
@@ -208,7 +210,7 @@ def _named(asked: Asked, stored: StoredCollection) -> Mapping[str, int]:
     return asked.task.batching.named(query, asked.task.time_precision)
 
 
-def _state(stored: StoredCollection, now: int) -> tuple[BatchState, str]:
+def _state(stored: StoredCollection, now: int, times: Times) -> tuple[BatchState, str]:
     if stored.state is CollectionState.PENDING:
         since = f"asked for {in_words(now - stored.created_at)} ago"
         # About a collection under way, a leader only tells its collector to come again.
@@ -216,7 +218,7 @@ def _state(stored: StoredCollection, now: int) -> tuple[BatchState, str]:
             stored.reason or "the leader has not finished it: its own status says what it waits for"
         )
     if stored.state is CollectionState.FINISHED:
-        return BatchState.COLLECTED, moment(stored.ended_at or stored.created_at)
+        return BatchState.COLLECTED, times.moment(stored.ended_at or stored.created_at)
     problem = json.loads(stored.problem or "{}")
     why = str(problem.get("detail") or problem.get("title") or "the collection failed")
     is_small = problem.get("type") == InvalidBatchSize.type_uri
@@ -271,6 +273,7 @@ def _giving_up(asked: Asked, line: BatchLine, csrf: str) -> Html:
 
 def _free_form(asked: Asked, csrf: str) -> Html:
     """Return the form of a task whose batches are not windows."""
+    zone = asked.times.name
     bounds = [
         join(
             (
@@ -279,7 +282,7 @@ def _free_form(asked: Asked, csrf: str) -> Html:
                 tag("br"),
             )
         )
-        for name, label in (("start", "From (UTC)"), ("end", "To (UTC)"))
+        for name, label in (("start", f"From ({zone})"), ("end", f"To ({zone})"))
     ]
     fields = [] if asked.task.batching.leader_selects else bounds
     unit = asked.task.time_precision

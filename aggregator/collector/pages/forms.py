@@ -1,14 +1,15 @@
 """Reads the forms of the collector's pages."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from urllib.parse import parse_qsl
 
 from fastapi import Request
 
 from aggregator.dap.problems import BatchInvalid, InvalidMessage, UnsupportedMediaType
+from aggregator.errors import ParameterError
 from aggregator.failures import in_thread
 from aggregator.service.web.messages import read_bytes
+from aggregator.written_times import Times
 
 _MAX_FORM_SIZE = 1024
 _MAX_FIELDS = 16
@@ -41,21 +42,12 @@ def fields_of(body: bytes) -> dict[str, str]:
         raise InvalidMessage(f"the form may have {_MAX_FIELDS} fields") from None
 
 
-def named_batch(form: Mapping[str, str]) -> dict[str, int]:
-    """Return the fields by which a form names a batch, given as seconds since the epoch or in UTC.
+def named_batch(form: Mapping[str, str], times: Times) -> dict[str, int]:
+    """Return the fields by which a form names a batch, in seconds since the epoch.
 
     Raises `BatchInvalid` if a field is not a time.
     """
-    named = {}
-    for name in ("start", "end"):
-        text = form.get(name)
-        if text is None:
-            continue
-        if text.isascii() and text.isdigit():
-            named[name] = int(text)
-            continue
-        try:
-            named[name] = int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
-        except ValueError:
-            raise BatchInvalid(f"{name}: must be a date and a time of UTC") from None
-    return named
+    try:
+        return {name: times.read(form[name], name) for name in ("start", "end") if name in form}
+    except ParameterError as error:
+        raise BatchInvalid(str(error)) from None

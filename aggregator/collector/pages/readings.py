@@ -25,6 +25,7 @@ from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.web.pages.charts import Mark
 from aggregator.steward.survey import Figure, Meaning, Part, Windows
+from aggregator.written_times import IN_UTC, Times
 
 SHOWN_WINDOWS = 60
 """The most results of one question that a page shows; the newest ones."""
@@ -45,6 +46,7 @@ class Asked:
     task: Task
     meaning: Meaning | None
     place: int = 0
+    times: Times = IN_UTC
 
     @property
     def path(self) -> str:
@@ -112,12 +114,13 @@ class Asked:
     def period(self, start: int, end: int) -> str:
         """Return an interval, in seconds since the epoch, for a reader."""
         try:
-            first, last = datetime.fromtimestamp(start, UTC), datetime.fromtimestamp(end, UTC)
-            if self.windows is not None and self.windows.end(self.windows.start(first)) >= last:
-                return self.windows.describe(self.windows.start(first))
+            if self.windows is not None:
+                window = int(self.windows.start(datetime.fromtimestamp(start, UTC)).timestamp())
+                if window + self.windows.seconds >= end:
+                    start, end = window, window + self.windows.seconds
+            return self.times.period(start, end)
         except (OverflowError, ValueError):  # a request may name years that no calendar has
             return f"{start:,} to {end:,} seconds since 1970"
-        return f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -253,20 +256,23 @@ class Readings:
     Several threads may read at once: if two compute the same figures, they get the same.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, times: Times) -> None:
+        """Show times as `times` writes them."""
+        self.times = times
         self._kept: OrderedDict[tuple[bytes, int], Reading] = OrderedDict()
         self._changed: OrderedDict[tuple[str, str, int], Changed | None] = OrderedDict()
 
     def asked(self, tx: Transaction) -> list[Asked]:
         """Return all questions and tables, those of the oldest task first."""
-        return [each for task in store.list_definitions(tx) for each in _asked(task).all]
+        tasks = (_asked(definition, self.times) for definition in store.list_definitions(tx))
+        return [each for task in tasks for each in task.all]
 
     def one(self, tx: Transaction, task_id: bytes, place: str = "") -> Asked | None:
         """Return a question of a task, if the collector has it: by default the first."""
         definition = store.get_definition(tx, task_id)
         if definition is None:
             return None
-        found = _asked(definition).all
+        found = _asked(definition, self.times).all
         named = int(place) if place.isascii() and place.isdecimal() and len(place) < _DIGITS else 0
         return found[named] if named < len(found) else found[0]
 
@@ -309,18 +315,13 @@ class Readings:
         return found
 
 
-def moment(seconds: int) -> str:
-    """Return a time for a reader."""
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
-
-
 @lru_cache(maxsize=4096)  # a text question has up to a thousand tasks
-def _asked(definition: str) -> Asked:
+def _asked(definition: str, times: Times) -> Asked:
     task = task_from_toml(definition)
     try:
-        return Asked(task, Meaning.of_task(task))
+        return Asked(task, Meaning.of_task(task), times=times)
     except ParameterError:
-        return Asked(task, None)  # not of a survey
+        return Asked(task, None, times=times)  # not of a survey
 
 
 def _with_group(figure: Figure) -> Figure:

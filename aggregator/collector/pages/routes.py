@@ -46,6 +46,7 @@ from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.web.pages.charts import Chart, standalone
 from aggregator.service.web.pages.frame import HEADERS
 from aggregator.service.web.pages.html import tag
+from aggregator.written_times import Times
 
 HOME = (("/", "Overview"), ("/docs", "For programs"))
 """The first links of the navigation."""
@@ -68,12 +69,18 @@ class Pages:
     """The handlers of all pages."""
 
     def __init__(
-        self, database: Database, begin: Begin, abandon: Abandon, access: Access, lists: WordLists
+        self,
+        database: Database,
+        begin: Begin,
+        abandon: Abandon,
+        access: Access,
+        lists: WordLists,
+        times: Times,
     ) -> None:
         self._database = database
         self._begin, self._abandon = begin, abandon
         self._access = access
-        self._readings = Readings()
+        self._readings = Readings(times)
         self._words = WordPages(database, self._readings, access, lists)
         self._drawing = CapacityLimiter(1)  # neither matplotlib nor `warnings` is made for threads
 
@@ -172,7 +179,9 @@ class Pages:
                 asked = await self._database.read("get task", partial(self._asked, request))
                 is_meant = form.get("meant") == "yes"
                 if ABANDONED not in form:
-                    await self._begin(asked.task, named_batch(form), now=is_meant)
+                    await self._begin(
+                        asked.task, named_batch(form, self._readings.times), now=is_meant
+                    )
                 elif is_meant:
                     await self._abandon(form[ABANDONED])
                 else:

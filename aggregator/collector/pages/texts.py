@@ -6,7 +6,6 @@ Nothing is decoded here, and only the results of the window that is shown are re
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import TypeAlias
 
 from aggregator.codec import decode
@@ -39,9 +38,16 @@ class TextWindow:
 
 @dataclasses.dataclass(frozen=True)
 class AskedText:
-    """A text question as a collector has it, and the title of its survey, empty without one."""
+    """A text question as a collector has it.
+
+    Attributes:
+        text: Its tasks.
+        first: The first of them; all have its windows and limits.
+        survey: The title of its survey, empty without one.
+    """
 
     text: TextTasks
+    first: Asked
     survey: str = ""
 
     @property
@@ -58,11 +64,6 @@ class AskedText:
     def path(self) -> str:
         """Where its page is."""
         return f"{self.first.path}/words"
-
-    @cached_property
-    def first(self) -> Asked:
-        """The first of its tasks; all have its windows and limits."""
-        return Asked(self.text.tasks[0], None)
 
     def made(self, tx: Transaction) -> int:
         """Return the largest number of results that one of its tasks has."""
@@ -100,14 +101,14 @@ class AskedText:
 
 def texts_in(asked: Sequence[Asked]) -> list[AskedText]:
     """Return the text questions among all that a collector asks."""
-    tasks = {each.task.task_id: each.task for each in asked}
+    tasks = {each.task.task_id: each for each in asked}
     surveys: dict[str, str] = {}
     for each in asked:
         if each.meaning is not None:
             surveys |= {meaning: each.survey for _, meaning in each.meaning.texts}
     return [
-        AskedText(found, surveys.get(found.hashes.meaning.hex(), ""))
-        for found in text_tasks_in(list(tasks.values()))
+        AskedText(found, tasks[found.tasks[0].task_id], surveys.get(found.hashes.meaning.hex(), ""))
+        for found in text_tasks_in([each.task for each in tasks.values()])
     ]
 
 

@@ -5,8 +5,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from aggregator.service.config.kinds import OptionalResource, Seconds, Token
+from aggregator.service.config.kinds import OptionalResource, Seconds, TimeZone, Token
 from aggregator.service.config.service_settings import ServiceSettings, beside, host_names
+from aggregator.written_times import Times, zone_named
 
 
 class Schedule(BaseModel):
@@ -52,6 +53,11 @@ class CollectorSettings(ServiceSettings):
         "at most 2^20. The pages try them on [what people wrote](text.md#on-pages). Read each "
         "time one is tried.",
     )
+    time_zone: TimeZone = Field(
+        "UTC",
+        description="The time zone in which pages show times and read them from forms, such as "
+        "Europe/Berlin. The windows of surveys stay as they are.",
+    )
     schedule: tuple[Schedule, ...] = Field(
         (),
         description="[Surveys](surveys.md) whose windows are collected as soon as they are over, "
@@ -68,6 +74,11 @@ class CollectorSettings(ServiceSettings):
         if self.token_file is not None:
             return self.token_file
         return Path(f"{beside(self.database_url, 'token_file')}.token")
+
+    @property
+    def times(self) -> Times:
+        """How pages write times."""
+        return Times(zone_named(self.time_zone, "time_zone"))
 
     @property
     def hosts(self) -> frozenset[str]:

@@ -15,6 +15,7 @@ from aggregator.dap.urls import Url, read_endpoint, read_resource
 from aggregator.dp.rationals import parse_rational
 from aggregator.errors import ParameterError
 from aggregator.protocol.requirements import parse_max_delta
+from aggregator.written_times import zone_named
 
 BUCKETS = frozenset({"s3", "gs", "az"})
 """The URL schemes of buckets."""
@@ -128,6 +129,16 @@ def _object_storage(url: str) -> str:
     return url
 
 
+def _time_zone(name: str) -> str:
+    try:
+        zone_named(name, "")
+    except ParameterError:  # not repeated: it could be a secret (`faults`)
+        raise ValueError(
+            "must be the name of a time zone that this machine knows, such as Europe/Berlin"
+        ) from None
+    return name
+
+
 Address = Annotated[str, BeforeValidator(_address)]
 ObjectStorage = Annotated[str, AfterValidator(_object_storage)]
 Suites = Annotated[str, AfterValidator(_suites)]
@@ -135,6 +146,7 @@ OptionalAddress = Annotated[Address | None, BeforeValidator(lambda value: value 
 OptionalUrl = Annotated[HttpUrl | None, _url(read_endpoint)]
 OptionalResource = Annotated[HttpUrl | None, _url(read_resource)]
 Rational = Annotated[Fraction, _rational(parse_rational)]
+TimeZone = Annotated[str, AfterValidator(_time_zone)]
 Token = Annotated[SecretStr, AfterValidator(_not_guessed)]
 MaxDelta = Annotated[Fraction, _rational(parse_max_delta)]
 Populations = Annotated[str, AfterValidator(_each_named)]

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from aggregator.clock import utc_text
 from aggregator.dap.ids import TaskId
 from aggregator.errors import ParameterError
 from aggregator.protocol.batches import Batch
@@ -15,6 +14,7 @@ from aggregator.service.storage.batches.lost_keys import (
 )
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.tasks.tasks import list_all_tasks
+from aggregator.written_times import utc_text
 
 SHOWN_TASKS = 3
 """Of how many tasks the units of time are named; the others are counted."""

@@ -15,7 +15,6 @@ import dataclasses
 import itertools
 from collections.abc import Iterator
 
-from aggregator.clock import utc_text
 from aggregator.dap.ids import BatchId
 from aggregator.dap.profile import Role
 from aggregator.dap.times import Interval
@@ -35,6 +34,7 @@ from aggregator.service.storage.ledger import charges as ledger
 from aggregator.service.storage.operator.progress import newest_entry_at
 from aggregator.service.storage.reports.waiting import waiting_buckets
 from aggregator.service.storage.tasks.tasks import list_tasks
+from aggregator.written_times import utc_text
 
 MOST_CHARGES = 10_000
 """The most releases that a task is charged for at once: no budget pays for more."""

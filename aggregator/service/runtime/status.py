@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from aggregator.clock import utc_text
 from aggregator.dap.ids import TaskId
 from aggregator.dap.profile import Role
 from aggregator.dp.rationals import format_rational
@@ -59,6 +58,7 @@ from aggregator.service.storage.reports.unreadable import Unreadable, unreadable
 from aggregator.service.storage.tasks.hpke_keys import list_hpke_configs
 from aggregator.service.storage.tasks.tasks import undecryptable_tasks
 from aggregator.service.telemetry.health import Document, Health, Metric
+from aggregator.written_times import utc_text
 
 _VAIN_ATTEMPTS = 3
 """Whoever takes a job so often has not begun lately: its workers may die of it, one by one. A

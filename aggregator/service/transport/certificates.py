@@ -5,7 +5,6 @@ it is the others who then refuse us.
 """
 
 import dataclasses
-import datetime as dt
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 from aggregator.errors import ConfigurationError
 from aggregator.service.config import ServiceSettings, check_private, read_plain
 from aggregator.service.telemetry.health import Health, Metric
+from aggregator.written_times import utc_text
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -47,12 +47,12 @@ class Certificate:
         place = f"{self.setting}: {self.file}"
         if now > self.not_after:
             return (
-                f"{place}: the certificate has expired, at {_text(self.not_after)}, and whoever "
+                f"{place}: the certificate has expired, at {utc_text(self.not_after)}, and whoever "
                 "checks it refuses us: renew it, then `kill -HUP` the service"
             )
         if now < self.not_before:
             return (
-                f"{place}: the certificate is not valid before {_text(self.not_before)}, and "
+                f"{place}: the certificate is not valid before {utc_text(self.not_before)}, and "
                 "whoever checks it refuses us: is this machine's clock right?"
             )
         return None
@@ -67,7 +67,7 @@ class Certificate:
         return {
             "setting": self.setting,
             "file": str(self.file),
-            "not_after": _text(self.not_after),
+            "not_after": utc_text(self.not_after),
             "seconds_left": max(0, self.not_after - now),
             "ends_soon": self.ends_soon(now),
         }
@@ -179,7 +179,7 @@ def lines_of(certificates: Sequence[Certificate], now: int) -> list[str]:
     """Return what the log has to say of certificates that end soon; faults are said anyway."""
     return [
         f"{each.setting}: {each.file}: {(each.not_after - now) // _DAY} days left, until "
-        f"{_text(each.not_after)}"
+        f"{utc_text(each.not_after)}"
         for each in certificates
         if each.fault(now) is None and each.ends_soon(now)
     ]
@@ -201,7 +201,3 @@ def _first(name: str, file: Path) -> "x509.Certificate":
             f"{name}: {file}: no certificate in PEM, or one that is cut or damaged: write it "
             "whole, as its authority gave it, with those above it behind it"
         ) from None
-
-
-def _text(seconds: int) -> str:
-    return dt.datetime.fromtimestamp(seconds, dt.UTC).strftime("%Y-%m-%dT%H:%MZ")

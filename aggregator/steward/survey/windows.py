@@ -6,6 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from aggregator.errors import ParameterError
+from aggregator.written_times import IN_UTC
 
 _SECONDS = {"hour": 3600, "day": 86400, "week": 7 * 86400}
 _TEXT = re.compile(r"(?:(?P<count>[1-9][0-9]{0,5}) )?(?P<unit>hour|day|week)s?")
@@ -67,8 +68,6 @@ class Windows:
         return self.start(now) - timedelta(seconds=self.seconds)
 
     def describe(self, start: datetime) -> str:
-        """Return a window for a reader: dates if windows are whole days."""
-        end = self.end(start)
-        if self.time_precision % 86400 == 0:
-            return f"{start:%Y-%m-%d} to {end - timedelta(days=1):%Y-%m-%d}"
-        return f"{start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
+        """Return a window for a reader, in UTC: dates if windows are whole days."""
+        seconds = int(start.timestamp())
+        return IN_UTC.period(seconds, seconds + self.seconds)

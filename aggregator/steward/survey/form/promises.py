@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from fractions import Fraction
 from html import escape
 
@@ -12,6 +11,7 @@ from aggregator.dap.urls import read_endpoint
 from aggregator.dp.rationals import at_most
 from aggregator.protocol.task import Task
 from aggregator.steward.survey.form.translations import filled
+from aggregator.written_times import IN_UTC
 
 _LARGEST_EPSILON = 6
 """Up to this epsilon, its factor is a readable number."""
@@ -56,10 +56,7 @@ def _letters(window: SpelledWindow, words: Mapping[str, str]) -> str:
     task = window.tasks[0]
     interval, unit = task.interval, task.time_precision
     assert interval is not None  # noqa: S101  as `SpelledWindow.check` has seen
-    start, end = (
-        f"{datetime.fromtimestamp(each.units * unit, UTC):%Y-%m-%d %H:%M} UTC"
-        for each in (interval.start, interval.end)
-    )
+    start, end = (IN_UTC.moment(each.units * unit) for each in (interval.start, interval.end))
     count = str(len(window.spelling.fingerprints))
     return escape(filled(words["what_text_letters"], start=start, end=end, count=count))
 

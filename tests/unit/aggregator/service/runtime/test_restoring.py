@@ -227,4 +227,4 @@ def test_the_command_says_what_it_closed(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "0 sums had lost their key and were closed\n")
     refused = run_here("store", "restored", "--config", file, "--backup-time", "2999-01-01")
     assert refused.returncode == 2
-    assert "backup-time: must be from 1970-01-01T00:00:00Z" in refused.stderr
+    assert "backup-time: must be from 1970-01-01T00:00Z" in refused.stderr
