@@ -11,7 +11,7 @@ from typer.core import TyperCommand
 from typer.main import get_command, get_group
 
 from aggregator.cli.advanced import folded
-from aggregator.cli.groups import Group, Rows
+from aggregator.cli.groups import Group, rows_below
 from aggregator.cli.process import ends_at_once
 from aggregator.errors import ConfigurationError
 
@@ -46,9 +46,11 @@ class Entry:
 
     Attributes:
         panel: The heading under which the help shows it.
-        module: The module that runs it, in its wing's package of `aggregator.cli`.
-        attribute: Its function in that module, or the `typer.Typer` of a group.
         example: A call of it, for the end of its help.
+        module: The module that runs it, in its wing's package of `aggregator.cli`; if not given, it
+            has the command's name.
+        attribute: Its function in that module, or the `typer.Typer` of a group; if not given, it
+            has the command's name.
         hands_on: Whether it passes all its arguments on, `--help` included.
         is_daily: Whether the first help shows it; `prio --help-all` shows every command.
         wing: The package of `aggregator.cli` that holds its module, and the extra that brings what
@@ -57,21 +59,23 @@ class Entry:
 
     panel: str
     name: str
-    module: str
-    attribute: str
-    help: str
     example: str
+    module: str = ""
+    attribute: str = ""
     cls: type[TyperCommand] = TyperCommand
     hands_on: bool = False
     is_daily: bool = False
     wing: str = ""
 
-    def open(self, groups: Mapping[str, Rows]) -> Any:  # noqa: ANN401  # typer does not export its commands' type
+    def open(self) -> Any:  # noqa: ANN401  # typer does not export its commands' type
         """Return the command; for a group, only the names of its commands, without their module."""
-        if self.name not in groups:
+        if not rows_below(self.name):
             return self.load()
-        settings = {"help": self.help, "epilog": f"Example: {self.example}"}
-        return Group(self.name, groups, self._found, **settings)
+        return Group(self.name, self._found, epilog=self._epilog)
+
+    @property
+    def _epilog(self) -> str:
+        return f"Example: {self.example}"
 
     def _found(self) -> Any:  # noqa: ANN401  # a function or a `typer.Typer`
         needed = _COMMANDS.get(self.name) or _WINGS.get(self.wing, ())
@@ -82,9 +86,10 @@ class Entry:
                 f"prio {self.name} needs {', '.join(missing)}: "
                 f"pip install 'prio-aggregator[{extra}]'"
             )
+        word = self.name.replace("-", "_")
         with ends_at_once():
-            parts = filter(None, ("aggregator.cli", self.wing, self.module))
-            return getattr(import_module(".".join(parts)), self.attribute)
+            parts = filter(None, ("aggregator.cli", self.wing, self.module or word))
+            return getattr(import_module(".".join(parts)), self.attribute or word)
 
     def load(self) -> Any:  # noqa: ANN401  # typer does not export its commands' type
         """Import the module and return the command; a group comes with all its commands."""
@@ -104,7 +109,7 @@ class Entry:
             )(found)
             command = folded(get_command(app), self.name)
         command.name = self.name
-        command.epilog = f"Example: {self.example}"
+        command.epilog = self._epilog
         return command
 
 

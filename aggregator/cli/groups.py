@@ -4,8 +4,10 @@ A command's module is imported, and its options are built, when it is called.
 """
 
 import copy
+import json
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from pathlib import Path
+from typing import Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -14,8 +16,24 @@ from typing_extensions import override
 
 from aggregator.cli.advanced import folded, help_all
 
-Rows: TypeAlias = Mapping[str, str]
-"""The help of each command in a group, by its name."""
+HELP: Final[Mapping[str, Mapping[str, str]]] = json.loads(
+    Path(__file__).with_name("help.json").read_text("utf-8")
+)
+"""The first sentence of each command and group by its names, and its heading if it has one.
+
+Written from docstrings by `python -m tests.support.reference docs`.
+"""
+
+
+def rows_below(path: str) -> Mapping[str, Mapping[str, str]]:
+    """Return the rows of the commands in a group, by their last name; none if it is no group."""
+    below = {name.rpartition(" ")[::2]: row for name, row in HELP.items()}
+    return {name: row for (group, name), row in below.items() if group == path}
+
+
+def stand_in(name: str, row: Mapping[str, str], **settings: Any) -> TyperCommand:  # noqa: ANN401  # typer's own
+    """Return what help shows of a command that is not loaded."""
+    return TyperCommand(name, help=row["help"], **settings)
 
 
 class CommandFirst(TyperGroup):
@@ -44,17 +62,22 @@ class Group(CommandFirst):
     def __init__(
         self,
         path: str,
-        groups: Mapping[str, Rows],
         load: Callable[[], typer.Typer],
         **settings: Any,  # noqa: ANN401  # typer's own
     ) -> None:
-        """Take the names that lead to the group, all groups, the import, and typer's settings."""
-        rows = groups[path]
-        stand_ins = {name: TyperCommand(name, help=does) for name, does in rows.items()}
+        """Take the names that lead to the group, the import, and typer's settings."""
+        rows = rows_below(path)
         super().__init__(
-            name=path.rpartition(" ")[2], commands={**stand_ins}, no_args_is_help=True, **settings
+            name=path.rpartition(" ")[2],
+            commands={
+                name: stand_in(name, row, rich_help_panel=row.get("panel"))
+                for name, row in rows.items()
+            },
+            help=HELP[path]["help"],
+            no_args_is_help=True,
+            **settings,
         )
-        self._path, self._groups, self._load = path, groups, load
+        self._path, self._load = path, load
         self.params.append(help_all([], "commands"))
 
     @override
@@ -62,14 +85,8 @@ class Group(CommandFirst):
         """Return the command that the arguments name, loaded."""
         name = args[0] if args else ""
         path = f"{self._path} {name}"
-        if path in self._groups:
-            within = Group(
-                path,
-                self._groups,
-                lambda: _group_in(self._load(), name),
-                help=self._groups[self._path][name],
-            )
-            self.commands[name] = within
+        if rows_below(path):
+            self.commands[name] = Group(path, lambda: _group_in(self._load(), name))
         elif name in self.commands:
             self.commands[name] = folded(_command_in(self._load(), name), path)
         return super().resolve_command(ctx, args)

@@ -1,8 +1,9 @@
-"""Writes `docs/settings.md` and `docs/commands.md` from the code, so that they cannot be wrong.
+"""Writes `docs/settings.md`, `docs/commands.md` and what help says of commands that are not loaded.
 
 Run `python -m tests.support.reference docs` after a change (`make docs` does); a test compares.
 """
 
+import json
 import sys
 import types
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,6 +15,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from aggregator.cli import groups
 from aggregator.cli.commands import COMMANDS
 from aggregator.cli.faults import STATUSES
 from aggregator.cli.service.reading import FIXED
@@ -130,15 +132,42 @@ def commands_document() -> str:
     """Return the document of all commands, as Markdown."""
     parts = [_COMMANDS]
     for panel, entries in groupby(COMMANDS, lambda entry: entry.panel):
-        rows = [
-            f"| `{name}` | {' '.join((command.help or '').split(chr(10) * 2)[0].split())} |\n"
-            for entry in entries
-            for name, command in _below(entry.load(), f"prio {entry.name}")
+        headings: dict[str, str] = {panel: ""}
+        for entry in entries:
+            for name, command in _below(entry.load(), f"prio {entry.name}"):
+                heading = command.rich_help_panel or panel
+                row = f"| `{name}` | {_first_sentence(command)} |\n"
+                headings[heading] = headings.get(heading, "") + row
+        parts += [
+            f"## {heading}\n\n| command | what it does |\n| --- | --- |\n{rows}"
+            for heading, rows in headings.items()
         ]
-        parts.append("".join([f"## {panel}\n\n| command | what it does |\n| --- | --- |\n", *rows]))
     statuses = [f"| {status} | {meaning} |\n" for status, meaning in STATUSES.items()]
     parts.append("".join(["## Exit status\n\n| status | meaning |\n| --- | --- |\n", *statuses]))
     return "\n".join([*parts, _MANNERS])
+
+
+def help_table() -> str:
+    """Return what help says of each command and group before its module is loaded, as JSON."""
+    rows = {}
+    for entry in COMMANDS:
+        for path, command in _with_groups(entry.load(), entry.name):
+            panel = {"panel": command.rich_help_panel} if command.rich_help_panel else {}
+            rows[path] = {"help": _first_sentence(command)} | panel
+    lines = (f"  {json.dumps(path)}: {json.dumps(row)}" for path, row in rows.items())
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _first_sentence(command: Any) -> str:  # noqa: ANN401  # typer does not export its commands' type
+    """Return the first paragraph of a command's help, in one line."""
+    return " ".join((command.help or "").split("\n\n")[0].split())
+
+
+def _with_groups(command: Any, path: str) -> Iterator[tuple[str, Any]]:  # noqa: ANN401  # typer does not export its commands' type
+    """Yield a command and, if it is a group, those in it, with the names that lead to them."""
+    yield path, command
+    for word, sub in getattr(command, "commands", {}).items():
+        yield from _with_groups(sub, f"{path} {word}")
 
 
 def commands() -> Iterator[tuple[str, Any]]:
@@ -260,11 +289,12 @@ def _unfolded(metadata: Iterable[object]) -> Iterator[object]:
         yield from each.metadata if isinstance(each, FieldInfo) else (each,)
 
 
-def main(folder: Path) -> None:
-    """Write both documents into a folder."""
+def main(folder: Path, table: Path) -> None:
+    """Write both documents into a folder, and the table of help."""
     for name, text in (("settings", settings_document()), ("commands", commands_document())):
         (folder / f"{name}.md").write_text(text, encoding="utf-8")
+    table.write_text(help_table(), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), Path(groups.__file__).with_name("help.json"))

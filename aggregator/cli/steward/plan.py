@@ -5,7 +5,7 @@ out of range is named on standard error and ends the command with status 2.
 """
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -46,9 +46,12 @@ from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.errors import ParameterError
 from aggregator.vdaf.instances import COUNT
 
+PAPERS: Final = "Recompute the papers"
+"""The heading of commands that no decision needs."""
+
 app = typer.Typer(
     no_args_is_help=True,
-    help="Plan what a release may cost: selection, thresholds, risks, budgets, errors.",
+    help="Plan what a release may cost: errors, years, sections, free answers; check the papers.",
 )
 
 
@@ -153,4 +156,4 @@ app.command(epilog="Example: prio plan serve")(serve)
 
 
 for recomputed in (selection, keep, threshold, risk, claims, budget, figures):
-    app.command()(recomputed)
+    app.command(rich_help_panel=PAPERS)(recomputed)

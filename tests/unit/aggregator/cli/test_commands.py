@@ -3,13 +3,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
 
 import pytest
 from typer.main import get_command
 
 from aggregator.cli import advanced, entries
-from aggregator.cli.commands import COMMANDS, GROUPS, Entry
+from aggregator.cli.commands import COMMANDS, Entry
+from aggregator.cli.groups import rows_below
 from aggregator.cli.program import app
 from aggregator.errors import ConfigurationError
 from tests.support.reference import commands
@@ -17,41 +17,20 @@ from tests.support.reference import commands
 HEAVY = ("numba", "numpy", "fastapi", "sqlalchemy", "alembic", "cryptography", "httpx")
 
 
-@pytest.mark.parametrize("entry", COMMANDS, ids=lambda entry: entry.name)
-def test_the_table_describes_a_command_as_its_own_help_does(entry: Entry) -> None:
-    assert entry.load().get_short_help_str(200) == entry.help
-
-
-def rows_of(path: str, command: Any) -> Iterator[tuple[str, dict[str, str]]]:  # noqa: ANN401  # typer does not export its commands' type
-    """A group and the groups in it, each with the first line of what its commands do."""
-    inner = getattr(command, "commands", None)
-    if inner:
-        yield path, {name: each.help.splitlines()[0] for name, each in inner.items()}
-        for name, each in inner.items():
-            yield from rows_of(f"{path} {name}", each)
-
-
-def test_the_table_describes_commands_of_groups_as_they_do_and_in_the_same_order() -> None:
-    found = {path: rows for entry in COMMANDS for path, rows in rows_of(entry.name, entry.load())}
-    assert {path: [*rows.items()] for path, rows in found.items()} == {
-        path: [*rows.items()] for path, rows in GROUPS.items()
-    }
-
-
 @pytest.mark.parametrize(
-    "entry", [entry for entry in COMMANDS if entry.name in GROUPS], ids=lambda entry: entry.name
+    "entry", [each for each in COMMANDS if rows_below(each.name)], ids=lambda entry: entry.name
 )
 def test_the_help_of_a_group_is_the_same_before_its_commands_are_loaded(
     entry: Entry, capsys: pytest.CaptureFixture[str]
 ) -> None:
     helps = []
-    for command in (entry.open(GROUPS), entry.load()):
+    for command in (entry.open(), entry.load()):
         with pytest.raises(SystemExit):
             command.main(["--help"], prog_name=f"prio {entry.name}")
         helps.append(capsys.readouterr().out)
     before, after = helps
     assert before == after
-    assert all(name in before for name in GROUPS[entry.name])
+    assert all(name in before for name in rows_below(entry.name))
 
 
 def examples() -> Iterator[str]:

@@ -6,17 +6,30 @@ from pathlib import Path
 import pytest
 
 import aggregator
+from aggregator.cli import groups
 from aggregator.cli.service.reading import FIXED
 from aggregator.service.config import TABLES, TUNING, table_of
-from tests.support.reference import CLASSES, commands, commands_document, main, settings_document
+from tests.support.reference import (
+    CLASSES,
+    commands,
+    commands_document,
+    help_table,
+    main,
+    settings_document,
+)
 
 DOCUMENTS = Path(aggregator.__file__).parents[1] / "docs"
 
 
 @pytest.mark.parametrize("name", ["settings.md", "commands.md"])
 def test_the_documents_are_what_the_code_says(tmp_path: Path, name: str) -> None:
-    main(tmp_path)
+    main(tmp_path, tmp_path / "help.json")
     assert (DOCUMENTS / name).read_bytes() == (tmp_path / name).read_bytes(), "run make docs"
+
+
+def test_help_before_a_command_is_loaded_is_the_first_sentence_of_its_docstring() -> None:
+    kept = Path(groups.__file__).with_name("help.json")
+    assert kept.read_text("utf-8") == help_table(), "run make docs"
 
 
 def rows(document: str) -> list[list[str]]:
