@@ -1,23 +1,33 @@
-"""The content of an address as a file: JSON, CSV or Parquet; and the media type of each.
+"""The content of an address as a file: JSON, CSV or Parquet, with the media type of each; PNG.
 
 Spreadsheets and programs read these files, so they have all digits.
 """
 
 import dataclasses
 import importlib.util
+import io
 import json
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from textwrap import shorten
 from typing import Final
 
 from fastapi import Response
 
 from aggregator.collector.pages.view import View
+from aggregator.collector.results.charts import TIME, Cell, Layout, draw
 from aggregator.collector.results.csv_rows import as_csv
 from aggregator.collector.results.tables import import_library
 from aggregator.dap.problems import UnrecognizedCollectionJob
+from aggregator.dp.utility import PERCENT
+from aggregator.service.web.pages.charts import Chart
 from aggregator.service.web.pages.frame import HEADERS
+from aggregator.service.web.pages.html import legible
+
+_LONGEST_LABEL = 90
+_DOTS_AN_INCH = 144
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -85,6 +95,36 @@ def as_file(view: View, ending: str) -> Response:
         return Response(as_json(view), headers=HEADERS, media_type="application/json")
     kind = TABLES[ending]
     return download(kind.write(view), kind.media_type, f"results.{ending}")
+
+
+def draws_png() -> bool:
+    """Return whether the library that draws PNG is installed."""
+    return importlib.util.find_spec("matplotlib") is not None
+
+
+def as_png(chart: Chart) -> bytes:
+    """Return what a chart shows as a notebook's chart of it, in PNG.
+
+    Raises `ConfigurationError` if matplotlib is not installed.
+    """
+    name = TIME if chart.is_over_time else "label"
+    unit = legible(chart.unit)
+    rows: list[dict[str, Cell]] = [
+        {"label": "", "unit": unit, "value": each.value, "low": each.low, "high": each.high}
+        | {name: shorten(legible(each.label), _LONGEST_LABEL, placeholder="…")}
+        for each in chart.marks
+    ]
+    layout = Layout(rows, [TIME] if chart.is_over_time else [])
+    # Not `pyplot`, which keeps figures for a program that shows windows.
+    library = import_library("PNG", "matplotlib.figure", extra="plots")
+    figure = library.Figure(figsize=layout.size, layout="constrained")
+    draw(figure.subplots(), layout, legible(chart.title), f"{PERCENT} intervals")
+    file = io.BytesIO()
+    with warnings.catch_warnings():
+        # Letters that the font lacks are drawn as boxes.
+        warnings.filterwarnings("ignore", "Glyph ")
+        figure.savefig(file, format="png", dpi=_DOTS_AN_INCH)
+    return file.getvalue()
 
 
 def download(content: bytes, media_type: str, name: str) -> Response:

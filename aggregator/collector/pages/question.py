@@ -5,9 +5,8 @@ from urllib.parse import urlencode
 
 from aggregator.collector.guarantee import promise
 from aggregator.collector.pages.comparisons import between_groups, between_periods
-from aggregator.collector.pages.files import writes_parquet
+from aggregator.collector.pages.files import draws_png, writes_parquet
 from aggregator.collector.pages.numbers import said
-from aggregator.collector.pages.png import draws_png
 from aggregator.collector.pages.readings import Asked, Reading, Readings
 from aggregator.collector.pages.texts import text_of, texts_in
 from aggregator.collector.pages.view import (

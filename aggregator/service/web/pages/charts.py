@@ -8,7 +8,7 @@ are in SVG's user units.
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from aggregator.service.web.pages.html import Html, join, tag
 
@@ -53,15 +53,23 @@ class Mark:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart in two widths, with text of the same size.
+    """A chart in two widths, with text of the same size, and what it shows.
 
     Attributes:
         wide: For a page on a desk, and for a file.
         narrow: For a card, and for a page on a phone.
+        title: The chart's title.
+        unit: The unit at the axis.
+        marks: The estimates, if it shows any.
+        is_over_time: Whether their labels are windows.
     """
 
     wide: Html
     narrow: Html
+    title: str = ""
+    unit: str = ""
+    marks: Sequence[Mark] = ()
+    is_over_time: bool = False
 
     @property
     def fitting(self) -> Html:
@@ -93,10 +101,6 @@ class _Room:
 _WIDE, _NARROW = _Room(640, 190, 24), _Room(340, 122, 13)
 
 
-def _chart(draw: Callable[[_Room], Html]) -> Chart:
-    return Chart(draw(_WIDE), draw(_NARROW))
-
-
 def bars(marks: Sequence[Mark], title: str, unit: str = "", truths: Sequence[float] = ()) -> Chart:
     """Return a horizontal bar for each mark, with whiskers over its interval.
 
@@ -106,7 +110,8 @@ def bars(marks: Sequence[Mark], title: str, unit: str = "", truths: Sequence[flo
         unit: The unit at the axis.
         truths: The true values, each shown by an arrow; empty if they are unknown.
     """
-    return _chart(lambda room: _bars(marks, title, unit, room, truths))
+    wide, narrow = (_bars(marks, title, unit, room, truths) for room in (_WIDE, _NARROW))
+    return Chart(wide, narrow, title, unit, marks)
 
 
 def _bars(
@@ -151,7 +156,8 @@ def _bars(
 
 def over_time(marks: Sequence[Mark], title: str, unit: str = "") -> Chart:
     """Return a line through successive estimates, with their intervals as a band."""
-    return _chart(lambda room: _over_time(marks, title, unit, room))
+    wide, narrow = (_over_time(marks, title, unit, room) for room in (_WIDE, _NARROW))
+    return Chart(wide, narrow, title, unit, marks, is_over_time=True)
 
 
 def _over_time(marks: Sequence[Mark], title: str, unit: str, room: _Room) -> Html:
@@ -240,7 +246,8 @@ def curve(
         title: The chart's title.
         description: What the chart says, in words.
     """
-    return _chart(lambda room: _curve(points, inner, title, description, room))
+    wide, narrow = (_curve(points, inner, title, description, room) for room in (_WIDE, _NARROW))
+    return Chart(wide, narrow, title)
 
 
 def _curve(

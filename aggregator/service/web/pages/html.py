@@ -41,7 +41,12 @@ def escape(text: str) -> Html:
     """Return text as markup that shows it, for an element's content or an attribute's value."""
     if isinstance(text, Html):
         return text
-    return Html(html.escape(_UNFIT.sub("\N{REPLACEMENT CHARACTER}", text)))
+    return Html(html.escape(legible(text)))
+
+
+def legible(text: str) -> str:
+    """Return text with a mark in place of each character that no document can hold."""
+    return _UNFIT.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def tag(name: str, /, *children: str | None, **attributes: Attribute) -> Html:

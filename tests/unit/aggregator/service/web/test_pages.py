@@ -1,6 +1,5 @@
 """Markup and charts: whatever is put into them, they stay what they are."""
 
-import dataclasses
 import math
 import re
 import xml.etree.ElementTree as ET
@@ -8,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from aggregator.collector.pages.png import as_png
+from aggregator.collector.pages.files import as_png
 from aggregator.service.web.pages import frame
 from aggregator.service.web.pages.charts import (
     STANDALONE_STYLE,
@@ -172,7 +171,8 @@ def test_a_line_over_time_begins_at_zero_or_says_where_it_begins(
     lows: tuple[float, float], begins_at: str | None
 ) -> None:
     marks = [Mark(str(low), low, low - 10 * (low > 100), low + 10) for low in lows]
-    for drawn in dataclasses.astuple(over_time(marks, "title", "visits in a week to a clinic")):
+    chart = over_time(marks, "title", "visits in a week to a clinic")
+    for drawn in (chart.wide, chart.narrow):
         said = re.findall(r"the axis begins at ([^<;]+)<", str(drawn))
         assert said == ([] if begins_at is None else [begins_at])
 
