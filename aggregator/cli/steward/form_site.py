@@ -22,7 +22,6 @@ from starlette.types import ASGIApp
 
 from aggregator.cli.client.module_route import module_router
 from aggregator.cli.service.running import run_services
-from aggregator.cli.steward.survey_form import page_of
 from aggregator.client.text import DESCRIPTION, TEXTS
 from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.service.config import read_text
@@ -76,14 +75,17 @@ async def serve_forms(pages: Pages, address: str, only: str | None = None) -> No
     await run_services([(form_site(pages, only), address)], [announce], _MAX_CONNECTIONS)
 
 
-def surveys_in(folder: Path) -> dict[str, Callable[[], str]]:
-    """Return the pages of the surveys in a folder; surveys may be added while they are served."""
+def surveys_in(folder: Path, page_of: Callable[[Path], str]) -> dict[str, Callable[[], str]]:
+    """Return the pages of the surveys in a folder; surveys may be added while they are served.
+
+    `page_of` makes the page of a task's file.
+    """
 
     def maker(file: Path) -> Callable[[], str]:
         def made() -> str:
             texts = sorted((file.parent / TEXTS).glob("*/*.toml"))
             descriptions = [each.parent / DESCRIPTION for each in texts]
-            return _made(file, tuple(map(read_text, (file, *texts, *descriptions))))
+            return _made(page_of, file, tuple(map(read_text, (file, *texts, *descriptions))))
 
         return made
 
@@ -91,7 +93,7 @@ def surveys_in(folder: Path) -> dict[str, Callable[[], str]]:
 
 
 @lru_cache(maxsize=64)
-def _made(file: Path, _contents: tuple[str, ...]) -> str:
+def _made(page_of: Callable[[Path], str], file: Path, _contents: tuple[str, ...]) -> str:
     return page_of(file)
 
 

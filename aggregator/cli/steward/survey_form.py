@@ -142,7 +142,7 @@ def _serve_one(page: str, address: str) -> None:
 def _serve_all(surveys: Path, address: str) -> None:
     from aggregator.cli.steward.form_site import serve_forms, surveys_in
 
-    _serve(lambda: serve_forms(lambda: surveys_in(surveys), address))
+    _serve(lambda: serve_forms(lambda: surveys_in(surveys, page_of), address))
 
 
 def _serve(run: "Callable[[], Coroutine[None, None, None]]") -> None:

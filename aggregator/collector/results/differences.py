@@ -1,6 +1,6 @@
 """The difference of two quantities of any kind.
 
-The part that is linear in the noise of both has an exact law (`linear_parts`), and two quantiles of
+The part that is linear in the noise of both has an exact law (`LinearPart`), and two quantiles of
 independent bins are ruled out in pairs. Where neither applies, both intervals at once bound the
 difference, as if all noise were at its worst in both, in opposite directions.
 """
@@ -14,10 +14,15 @@ from fractions import Fraction
 from typing_extensions import override
 
 from aggregator.collector.results.intervals import NO_LOWER, NO_UPPER, ConfidenceInterval
-from aggregator.collector.results.linear_parts import LinearPart
 from aggregator.collector.results.quantiles import BinNoise, Quantile
 from aggregator.collector.results.sums import SumLaw, check_confidence
-from aggregator.collector.results.values import Noised, Quantity, Source, joint_intervals
+from aggregator.collector.results.values import (
+    LinearPart,
+    Noised,
+    Quantity,
+    Source,
+    joint_intervals,
+)
 from aggregator.dp.utility import DEFAULT_CONFIDENCE
 
 _MISS_OF_EVENT = Fraction(1, 80)

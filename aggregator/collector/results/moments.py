@@ -6,10 +6,10 @@ from fractions import Fraction
 from typing_extensions import override
 
 from aggregator.collector.results.intervals import NO_UPPER, ConfidenceInterval
-from aggregator.collector.results.linear_parts import LinearPart
 from aggregator.collector.results.sums import check_confidence
 from aggregator.collector.results.values import (
     Exact,
+    LinearPart,
     Noised,
     Quantity,
     Source,

@@ -26,9 +26,15 @@ from fractions import Fraction
 from typing_extensions import override
 
 from aggregator.collector.results.intervals import NO_LOWER, NO_UPPER, ConfidenceInterval
-from aggregator.collector.results.linear_parts import LinearPart
 from aggregator.collector.results.sums import check_confidence
-from aggregator.collector.results.values import Noised, Quantity, Source, check_noised, combination
+from aggregator.collector.results.values import (
+    LinearPart,
+    Noised,
+    Quantity,
+    Source,
+    check_noised,
+    combination,
+)
 from aggregator.dp.utility import DEFAULT_CONFIDENCE
 
 _DENOMINATOR_SHARE = Fraction(1, 20)

@@ -21,8 +21,7 @@ from typing import TypeAlias
 
 from typing_extensions import override
 
-from aggregator.collector.results.intervals import ConfidenceInterval
-from aggregator.collector.results.linear_parts import LinearPart
+from aggregator.collector.results.intervals import NO_LOWER, NO_UPPER, Bound, ConfidenceInterval
 from aggregator.collector.results.sums import Method, SumLaw, check_confidence
 from aggregator.dp.certified import exp, ln, round_up
 from aggregator.dp.laws import NoiseLaw
@@ -82,7 +81,7 @@ class Quantity(ABC):
     def sources(self) -> frozenset[Source]:
         """Return every draw of noise that the estimate or the interval depends on."""
 
-    def linear_part(self, aside: Fraction) -> LinearPart | None:  # noqa: ARG002 - others need it
+    def linear_part(self, aside: Fraction) -> "LinearPart | None":  # noqa: ARG002 - others need it
         """Return the part that is linear in the noise; None if that part says too little.
 
         Whether it is None or `is_borderline` follows from limits that the noise cannot lift a
@@ -200,7 +199,7 @@ class Noised(Quantity):
         return frozenset(self.terms)
 
     @override
-    def linear_part(self, aside: Fraction) -> LinearPart:
+    def linear_part(self, aside: Fraction) -> "LinearPart":
         return LinearPart(self)
 
     def named(self, label: str, unit: str | None = None) -> "Noised":
@@ -232,6 +231,31 @@ class Noised(Quantity):
 
     def __truediv__(self, divisor: Exact) -> "Noised":
         return self * (1 / rational(divisor))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LinearPart:
+    """The part of a quantity's error that is linear in the noise, and a bound on the rest.
+
+    An estimate is off by L + rest, where L is a combination of the noise whose coefficients depend
+    on the truth. L' is L with the observed values in place of the truth: it is known and its law is
+    exact. Both L - L' and the rest are small of second order, and bounded unless one of a few
+    events happens whose probability is set aside from the miss. So a difference of two such
+    quantities is off by at most the width of L'1 - L'2, in which noise common to both cancels, plus
+    the sum of the slacks.
+
+    `noise` is a value whose noise is L' and whose own value is the estimate; `slack` bounds L - L'
+    and the rest together, unless one of `asides` events happens, each of the probability set aside.
+    `is_borderline` says that the slack has no bound near this estimate, so an interval found in
+    another way must be used too. The truth lies between `low` and `high`.
+    """
+
+    noise: Noised
+    slack: Fraction = Fraction(0)
+    asides: int = 0
+    is_borderline: bool = False
+    low: Bound = NO_LOWER
+    high: Bound = NO_UPPER
 
 
 def combination(

@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from aggregator import __version__
 from aggregator.cli.client.module_route import PATH
+from aggregator.cli.steward import survey_form
 from aggregator.cli.steward.form_site import form_site, surveys_in
 from aggregator.cli.steward.text_files import public_files
 from aggregator.client.module import joined_module, joined_text
@@ -213,7 +214,7 @@ def test_a_page_is_served_under_its_policy_and_kept_by_no_cache(tmp_path: Path) 
         for file, text in public.items():
             (folder / file).parent.mkdir(exist_ok=True, parents=True)
             (folder / file).write_text(text, encoding="utf-8")
-    with serving(form_site(lambda: surveys_in(tmp_path))) as address:
+    with serving(form_site(lambda: surveys_in(tmp_path, survey_form.page_of))) as address:
         served = httpx.get(f"{address}/visits", trust_env=False)
         assert served.text == page_of(department() + WORD)
         policy = f"{policy_of(served.text)}; frame-ancestors 'none'"
