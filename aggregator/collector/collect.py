@@ -21,7 +21,6 @@ import httpx
 from typing_extensions import override
 
 from aggregator.codec import DecodeError, decode, encode
-from aggregator.collector.patience import WAIT_SECONDS
 from aggregator.collector.results.result import Result, largest_result, open_result
 from aggregator.dap.hpke import HpkeKeypair
 from aggregator.dap.ids import CollectionJobId
@@ -30,6 +29,7 @@ from aggregator.dap.problems import BatchInvalid
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import PeerError
 from aggregator.protocol.task import Task
+from aggregator.service.config.constants import WAIT_SECONDS
 from aggregator.service.transport.creation import COLLECTION_JOB
 from aggregator.service.transport.interpretation import Answer, PeerRefused, PeerUnreachable
 from aggregator.service.transport.peer import Peer

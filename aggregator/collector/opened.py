@@ -29,7 +29,6 @@ from aggregator.collector.documents import Document, collection_document, proble
 from aggregator.collector.driver import Driver
 from aggregator.collector.guarantee import conditions, promise
 from aggregator.collector.keys import keypair_of
-from aggregator.collector.patience import WAIT_SECONDS
 from aggregator.collector.requests import begin_collection
 from aggregator.collector.results import Batch, Table
 from aggregator.dap.ids import TaskId
@@ -39,6 +38,7 @@ from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import stored_task
 from aggregator.service.config import CollectorSettings, read_settings_of
+from aggregator.service.config.constants import WAIT_SECONDS
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.storage.opening import open_database

@@ -12,9 +12,9 @@ import typer
 
 from aggregator.cli import faults
 from aggregator.cli.options import Config, TaskArgument, parse_time
-from aggregator.collector.patience import WAIT_SECONDS
 from aggregator.collector.results.post_processing import Rule
 from aggregator.errors import ParameterError
+from aggregator.service.config.constants import WAIT_SECONDS
 
 if TYPE_CHECKING:
     from aggregator.collector.documents import Document

@@ -14,8 +14,8 @@ import typer
 
 from aggregator.cli.faults import reported
 from aggregator.clock import SystemClock
-from aggregator.collector.patience import WAIT_SECONDS
 from aggregator.errors import ParameterError
+from aggregator.service.config.constants import WAIT_SECONDS
 
 if TYPE_CHECKING:
     from aggregator.cli.service.task_making import Setting

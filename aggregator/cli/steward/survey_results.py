@@ -19,8 +19,8 @@ from aggregator.cli.options import Config, Up
 from aggregator.cli.steward.survey_tasks import MaybeTaskFile, task_of_survey
 from aggregator.cli.steward.survey_words import show_words
 from aggregator.cli.steward.text_files import texts_of
-from aggregator.collector.patience import WAIT_SECONDS
 from aggregator.errors import ParameterError
+from aggregator.service.config.constants import WAIT_SECONDS
 from aggregator.untrusted_text import escaped
 from aggregator.written_times import IN_UTC
 

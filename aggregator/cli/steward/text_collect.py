@@ -12,8 +12,8 @@ import typer
 from aggregator.cli import faults
 from aggregator.cli.options import Config, parse_time
 from aggregator.cli.steward.text_files import QuestionFolder, read_asked
-from aggregator.collector.patience import WAIT_SECONDS
 from aggregator.errors import ParameterError
+from aggregator.service.config.constants import WAIT_SECONDS
 from aggregator.written_times import utc_text
 
 if TYPE_CHECKING:

@@ -33,6 +33,9 @@ POLL_SECONDS: Final = 1
 A poll is one short read, and few results are ready sooner.
 """
 
+WAIT_SECONDS: Final = 300
+"""How long who collects waits for a batch that is not ready, unless they say otherwise."""
+
 REFUSAL_SECONDS: Final = 3600
 """How long the helper may refuse its share of a batch before the collection fails with its error.
 
