@@ -8,7 +8,7 @@ Doubles end near 1e-308 and keep sixteen digits near 1; the figures a steward co
 
 import decimal
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from fractions import Fraction
@@ -128,81 +128,3 @@ def _is_linear(x: Decimal) -> bool:
     Sums with 1 would need as many digits as `x` has zeros, which may be 10^10.
     """
     return x == 0 or -x.adjusted() > decimal.getcontext().prec + 3
-
-
-def pi() -> Decimal:
-    """Return pi to the digits of the current context."""
-    with decimal.localcontext() as context:
-        context.prec += 8
-        # Machin: pi = 16 arctan(1/5) - 4 arctan(1/239).
-        value = 16 * _arctan_of_inverse(5) - 4 * _arctan_of_inverse(239)
-    return +value
-
-
-def _arctan_of_inverse(n: int) -> Decimal:
-    power = Decimal(1) / n
-    total = power
-    k = 1
-    while True:
-        power /= -n * n
-        k += 2
-        longer = total + power / k
-        if longer == total:
-            return total
-        total = longer
-
-
-def find_root(
-    function: Callable[[Decimal], Decimal], low: Decimal, high: Decimal, digits: int = 45
-) -> Decimal:
-    """Return where the continuous `function` changes sign between `low` and `high`.
-
-    Regula falsi with Anderson and Bjorck's weights, bisecting where a step gains little, so it ends
-    for any function that changes sign.
-
-    Args:
-        function: Continuous, with different signs (or zero) at the two ends.
-        low: One end.
-        high: The other end, above `low`.
-        digits: The interval is narrowed to this many digits of its larger end.
-
-    Raises:
-        ParameterError: The signs at the two ends are equal.
-    """
-    at_low, at_high = function(low), function(high)
-    if at_low == 0:
-        return low
-    if at_high == 0:
-        return high
-    if (at_low > 0) == (at_high > 0):
-        raise ParameterError(f"no change of sign between {low:.6g} and {high:.6g}")
-    tolerance = Decimal(1).scaleb(-digits)
-    while high - low > tolerance * max(abs(low), abs(high)):
-        width = high - low
-        for middle in _probes(low, high, at_low, at_high):
-            if not low < middle < high:
-                continue
-            value = function(middle)
-            if value == 0:
-                return middle
-            if (value > 0) == (at_low > 0):
-                weight = 1 - value / at_low
-                low, at_low = middle, value
-                at_high *= weight if weight > 0 else Decimal("0.5")
-            else:
-                weight = 1 - value / at_high
-                high, at_high = middle, value
-                at_low *= weight if weight > 0 else Decimal("0.5")
-            if high - low < width / 4:
-                break
-    return (low + high) / 2
-
-
-def _probes(low: Decimal, high: Decimal, at_low: Decimal, at_high: Decimal) -> Iterator[Decimal]:
-    """Yield the secant's crossing, a point just past it on the wider side, and the middle."""
-    secant = (low * at_high - high * at_low) / (at_high - at_low)
-    yield secant
-    # Once one end sits on the root the other must be brought to it: step just past it.
-    hair = (high - low) * Decimal("1e-3")
-    yield secant + hair if secant - low < high - secant else secant - hair
-    yield (low + high) / 2

@@ -19,7 +19,6 @@ from aggregator.dp.decimals import (
     DIGITS,
     Number,
     expm1,
-    find_root,
     integer_in,
     log1p,
     rational_in,
@@ -31,6 +30,7 @@ from aggregator.dp.sensitivity import l1_sensitivity, nothing_changes
 from aggregator.errors import ParameterError
 from aggregator.papers.loss_law import MOST_EPSILON0, LaplaceLaw, LatticeLaw, Move
 from aggregator.papers.privacy_at_risk import LABEL
+from aggregator.papers.roots import find_root
 from aggregator.vdaf.circuits import Circuit
 
 

@@ -11,7 +11,8 @@ from decimal import Decimal
 from functools import lru_cache
 from statistics import NormalDist
 
-from aggregator.dp.decimals import pi, working
+from aggregator.dp.decimals import to_decimal, working
+from aggregator.dp.normal import pi
 from aggregator.errors import ParameterError
 
 # Below this point the power series is summed, above it the continued fraction.
@@ -21,7 +22,7 @@ _SERIES_UP_TO = 7
 @lru_cache(maxsize=16)
 def _root_of_two_pi(digits: int) -> Decimal:
     with working(digits):
-        return (2 * pi()).sqrt()
+        return to_decimal(2 * pi(digits).low).sqrt()
 
 
 def density(x: Decimal) -> Decimal:

@@ -21,7 +21,6 @@ from fractions import Fraction
 from aggregator.dp.decimals import (
     Number,
     expm1,
-    find_root,
     integer_in,
     log1p,
     rational_in,
@@ -29,6 +28,7 @@ from aggregator.dp.decimals import (
     working,
 )
 from aggregator.errors import ParameterError
+from aggregator.papers.roots import find_root
 
 LABEL = (
     "published figure (Dandekar et al.), not a privacy guarantee; overstates confidence: the loss"

@@ -15,7 +15,6 @@ from math import ceil
 from aggregator.dp.decimals import (
     Number,
     expm1,
-    find_root,
     integer_in,
     log1p,
     rational_in,
@@ -25,6 +24,7 @@ from aggregator.dp.decimals import (
 from aggregator.dp.truncation import least_bound
 from aggregator.errors import ParameterError
 from aggregator.papers.normal import density, gaussian_mu, upper_quantile, upper_tail
+from aggregator.papers.roots import find_root
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 
-from aggregator.dp.decimals import log1p, pi, to_decimal, working
+from aggregator.dp.decimals import log1p, to_decimal, working
+from aggregator.dp.normal import pi
 
 # The logarithm of a mass may be as large as 10^13; what is left after it still holds sixty digits.
 DIGITS = 75
@@ -115,7 +116,7 @@ def _log_factorial(n: int) -> Decimal:
 @lru_cache(maxsize=1)
 def _half_log_two_pi() -> Decimal:
     with working(DIGITS + 20):
-        return (2 * pi()).ln() / 2
+        return to_decimal(2 * pi(DIGITS + 20).low).ln() / 2
 
 
 @lru_cache(maxsize=1)

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from aggregator.collector.results.partial_knowledge import Thresholding, against_active_attacker
-from aggregator.dp.decimals import exact, find_root, working
+from aggregator.dp.decimals import exact, working
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.errors import ParameterError
 from aggregator.papers.cost_model import CostModel
@@ -22,6 +22,7 @@ from aggregator.papers.privacy_at_risk import (
     samples_needed,
     sampling_tolerance,
 )
+from aggregator.papers.roots import find_root
 from aggregator.papers.selection_plan import SelectionPlan
 from aggregator.papers.selection_rivals import (
     GaussianSelection,
