@@ -10,8 +10,8 @@ from aggregator.collector.results.partial_knowledge import (
 from aggregator.dp.decimals import rational_in
 from aggregator.errors import ParameterError
 from aggregator.papers.cost_model import CostModel, Optimum
+from aggregator.papers.known_answers import PassiveAttacker
 from aggregator.papers.loss_law import LaplaceLaw, LatticeLaw, Move, worst_move
-from aggregator.papers.passive_attacker import PassiveAttacker
 from aggregator.papers.privacy_at_risk import LABEL, claimed_confidence
 from aggregator.papers.two_draw_loss import TwoDrawLaw
 from aggregator.papers.vector_loss import VectorTwoDrawLaw

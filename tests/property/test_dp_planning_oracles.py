@@ -17,10 +17,10 @@ from aggregator.collector.results.partial_knowledge import Thresholding
 from aggregator.dp.decimals import working
 from aggregator.papers.cost_model import CostModel
 from aggregator.papers.grid_sum import GridSum
+from aggregator.papers.known_answers import PassiveAttacker
 from aggregator.papers.loss_law import LatticeLaw, Move, worst_move
 from aggregator.papers.normal import gaussian_mu, upper_quantile
 from aggregator.papers.partition_selection import OptimalSelection
-from aggregator.papers.passive_attacker import PassiveAttacker
 from aggregator.papers.privacy_at_risk import gap_probability
 from aggregator.papers.selection_rivals import (
     GaussianSelection,

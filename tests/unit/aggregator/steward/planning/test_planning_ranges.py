@@ -11,9 +11,9 @@ from aggregator.dp.decimals import exact, working
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.errors import ParameterError
 from aggregator.papers.cost_model import CostModel
+from aggregator.papers.known_answers import PassiveAttacker
 from aggregator.papers.loss_law import LaplaceLaw, LatticeLaw, Move, worst_move
 from aggregator.papers.partition_selection import OptimalSelection
-from aggregator.papers.passive_attacker import PassiveAttacker
 from aggregator.papers.privacy_at_risk import (
     claimed_confidence,
     claimed_noise,
