@@ -4,13 +4,12 @@ from aggregator.collector.results.partial_knowledge import (
     CAVEATS,
     SuppressionBound,
     Thresholding,
-    against_active_attacker,
     level_in,
 )
 from aggregator.dp.decimals import rational_in
 from aggregator.errors import ParameterError
 from aggregator.papers.cost_model import CostModel, Optimum
-from aggregator.papers.known_answers import PassiveAttacker
+from aggregator.papers.known_answers import PassiveAttacker, against_active_attacker
 from aggregator.papers.loss_law import LaplaceLaw, LatticeLaw, Move, worst_move
 from aggregator.papers.privacy_at_risk import LABEL, claimed_confidence
 from aggregator.papers.two_draw_loss import TwoDrawLaw

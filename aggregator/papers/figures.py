@@ -9,7 +9,7 @@ Without matplotlib, drawing raises `ConfigurationError`.
 """
 
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -84,20 +84,12 @@ class Picture:
     note: str = ""
 
 
-def draw_all(pictures: Mapping[str, Callable[[], Picture]], directory: Path) -> list[Path]:
-    """Draw every picture as SVG and PNG into `directory`, which is created if necessary."""
-    directory.mkdir(parents=True, exist_ok=True)
-    written = []
-    for make in pictures.values():
-        written += draw(make(), directory)
-    return written
-
-
 def draw(picture: Picture, directory: Path) -> list[Path]:
-    """Draw one picture as SVG and PNG; return the two files."""
+    """Draw one picture as SVG and PNG into a directory, made if it is not there."""
     figure = drawn(picture)
     import matplotlib as mpl
 
+    directory.mkdir(parents=True, exist_ok=True)
     paths = []
     # With a fixed salt and no date, equal numbers make equal files.
     with mpl.rc_context({"svg.hashsalt": "prio"}):

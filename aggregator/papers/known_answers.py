@@ -1,7 +1,8 @@
 """Thresholding without noise, against an attacker who knows some of the other answers.
 
-A passive attacker knows some people's answers but chose none of them. The published theorem loses a
-factor of 10^3 to 10^6 here: for equally likely answers, knowing some costs almost nothing.
+An active attacker chose them. A passive one knows some people's answers but chose none of them:
+there the published theorem loses a factor of 10^3 to 10^6, since for equally likely answers knowing
+some costs almost nothing.
 
 A number that is out of its range raises `ParameterError`.
 
@@ -25,6 +26,21 @@ from aggregator.dp.search import least
 from aggregator.errors import ParameterError
 
 _FIRST_DELTAS = 256
+
+
+def against_active_attacker(release: Thresholding, known: int) -> Thresholding:
+    """Return a release that is as private without known answers as `release` is with them.
+
+    The attacker chose `known` answers, at worst all "yes", which lowers the threshold by as many;
+    above the threshold it reads every count ([Des20], Proposition 28).
+    """
+    integer_in(known, "known", 0, release.reports - 1)
+    if known > release.threshold:
+        raise ParameterError(
+            f"known must be at most the threshold {release.threshold} for an active attacker, not"
+            f" {known}: who can cast that many 'yes' answers sees every count"
+        )
+    return Thresholding(release.reports - known, release.probability, release.threshold - known)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from aggregator.collector.results.partial_knowledge import Thresholding, against_active_attacker
-from aggregator.papers.known_answers import PassiveAttacker
+from aggregator.collector.results.partial_knowledge import Thresholding
+from aggregator.papers.known_answers import PassiveAttacker, against_active_attacker
 from tests.support.numbers import agrees, rows
 
 # n, p, T: r; Theorem 4's epsilon, delta; exact delta(0); ln F(T)/F(T-1); P1[released]; exact delta

@@ -241,7 +241,7 @@ def figures(
     """Draw the papers' figures, with what was published apart from what is sound."""
     from aggregator.cli.spinner import spinning
     from aggregator.papers import figures_risk, figures_selection
-    from aggregator.papers.figures import draw_all
+    from aggregator.papers.figures import draw
 
     with reported():
         pictures = {**figures_selection.PICTURES, **figures_risk.PICTURES}
@@ -249,7 +249,7 @@ def figures(
         with spinning("drawing", len(pictures)) as advance:
             for name, make in pictures.items():
                 advance(f"drawing {name}")
-                written += [str(path) for path in draw_all({name: make}, out)]
+                written += [str(path) for path in draw(make(), out)]
         print_answer({"files": written}, json=json)
 
 

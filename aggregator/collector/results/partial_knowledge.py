@@ -228,21 +228,6 @@ def level_in(epsilon: Number) -> Fraction:
     return rational_in(epsilon, "epsilon", 0, _MOST_EPSILON)
 
 
-def against_active_attacker(release: Thresholding, known: int) -> Thresholding:
-    """Return a release that is as private without known answers as `release` is with them.
-
-    The attacker chose `known` answers, at worst all "yes", which lowers the threshold by as many;
-    above the threshold it reads every count ([Des20], Proposition 28).
-    """
-    integer_in(known, "known", 0, release.reports - 1)
-    if known > release.threshold:
-        raise ParameterError(
-            f"known must be at most the threshold {release.threshold} for an active attacker, not"
-            f" {known}: who can cast that many 'yes' answers sees every count"
-        )
-    return Thresholding(release.reports - known, release.probability, release.threshold - known)
-
-
 def _below(border: Decimal) -> int:
     """Return the largest integer strictly below a positive `border`."""
     whole = int(border)

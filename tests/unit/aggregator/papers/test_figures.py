@@ -1,13 +1,13 @@
 """The figures: all are drawn, twice alike, and published curves look different from sound ones."""
 
 import re
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from aggregator.papers import figures_risk, figures_selection
-from aggregator.papers.figures import Curve, Panel, Picture, draw, draw_all, drawn
+from aggregator.papers.figures import Curve, Panel, Picture, draw, drawn
 
 PICTURES = {**figures_selection.PICTURES, **figures_risk.PICTURES}
 SLOW = {"selection-4", "risk-9", "risk-10", "risk-11"}
@@ -29,7 +29,7 @@ def test_every_figure_that_can_be_computed_is_there() -> None:
 
 @pytest.mark.slow
 def test_all_figures_are_drawn_as_svg_and_png(tmp_path: Path) -> None:
-    written = draw_all({name: partial(picture_of, name) for name in PICTURES}, tmp_path)
+    written = [path for name in PICTURES for path in draw(picture_of(name), tmp_path)]
     assert {path.name for path in written} == {
         f"{name}.{kind}" for name in PICTURES for kind in ("svg", "png")
     }

@@ -6,12 +6,12 @@ from fractions import Fraction
 
 import pytest
 
-from aggregator.collector.results.partial_knowledge import Thresholding, against_active_attacker
+from aggregator.collector.results.partial_knowledge import Thresholding
 from aggregator.dp.decimals import exact, working
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.errors import ParameterError
 from aggregator.papers.cost_model import CostModel
-from aggregator.papers.known_answers import PassiveAttacker
+from aggregator.papers.known_answers import PassiveAttacker, against_active_attacker
 from aggregator.papers.loss_law import LaplaceLaw, LatticeLaw, Move, worst_move
 from aggregator.papers.partition_selection import OptimalSelection
 from aggregator.papers.privacy_at_risk import (
