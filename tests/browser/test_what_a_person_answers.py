@@ -303,7 +303,7 @@ def test_what_people_answer_is_what_is_counted_and_who_says_nothing_is_counted_t
     result = site.collect(task, interval)
     assert result.report_count == len(people) + 3
     sums = {
-        part.name: [*result.values[part.first :][: part.source.length]]
+        part.name: [*result.values[part.span.first :][: part.span.length]]
         for part in meaning.sheet.parts
     }
     assert sums == {

@@ -123,7 +123,7 @@ def test_what_people_answer_is_counted_once_over_restarts_and_lost_answers(
     meaning, result = Meaning.of_task(task), collected(site, task)
     assert result.report_count == len(PEOPLE)
     sums = {
-        part.name: [*result.values[part.first :][: part.source.length]]
+        part.name: [*result.values[part.span.first :][: part.span.length]]
         for part in meaning.sheet.parts
     }
     steps = [*range(18), 24]  # of a half each; 24.5 steps are nearest to the even 24

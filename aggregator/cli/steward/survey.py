@@ -202,7 +202,7 @@ def show(
 ) -> None:
     """Print what a survey's task asks, and the fingerprint that all parties must agree on."""
     from aggregator.client.survey.answer_sheet import AnswerSheet
-    from aggregator.steward.survey.routing import asked_if
+    from aggregator.steward.survey.conditions import asked_if
 
     task, meaning = task_of_survey(file)
     if as_json:
@@ -244,7 +244,7 @@ app.command(
 
 def _print_plan(survey: "Survey", planned: "Plan", texts: "Sequence[PlannedText]") -> None:
     from aggregator.dp.utility import PERCENT
-    from aggregator.steward.survey.routing import asked_if
+    from aggregator.steward.survey.conditions import asked_if
 
     for each in planned.parts:
         kind = each.question.model_dump()["kind"]

@@ -55,7 +55,8 @@ class Labels:
         self.choices = labels
         self._places = {label: place for place, label in enumerate(labels)}
         if len(self._places) < len(labels):
-            raise ValueError("labels must differ")
+            twice = next(label for label in labels if labels.count(label) > 1)
+            raise ValueError(f"labels: {twice!r} is there twice")
         more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
         self.said = f"one of {', '.join(map(repr, labels[:_SHOWN]))}{more}"
 
@@ -140,31 +141,44 @@ class Question(ABC):
     name: str
     nothing: Sequence[int] = dataclasses.field(repr=False)
 
-    def entries(self, answer: object) -> Entries:
-        """Return what an answer adds, or raise `AnswerError`; None or a blank text is no answer."""
+    def read(self, answer: object) -> Answer | None:
+        """Return an answer in whole numbers; None or a blank text is none.
+
+        Raises `AnswerError` if the question does not take it.
+        """
         if answer is None or (isinstance(answer, str) and not answer.strip()):
-            return self.added(None)
+            return None
         try:
-            return self.added(self._read(answer))
+            return self.parse(answer)
         except Unfit as unfit:
             raise AnswerError(self.name, str(unfit)) from None
 
-    def added(self, answer: Answer | None) -> Entries:
-        """Return what a parsed answer adds; None is no answer."""
-        return list(self.nothing) if answer is None else self._added(answer)
-
     @abstractmethod
-    def _read(self, answer: object) -> Answer | None:
-        """Return an answer in whole numbers, or raise Unfit; None if no answer was given."""
+    def parse(self, answer: object) -> Answer | None:
+        """Return an answer in whole numbers, or raise `Unfit`; None if parts of it are missing."""
+
+    def added(self, answer: Answer | None) -> Entries:
+        """Return what an answer adds that was read; None is no answer."""
+        return list(self.nothing) if answer is None else self._added(answer)
 
     @abstractmethod
     def _added(self, answer: Answer) -> Entries:
         """Return what an answer adds."""
 
     @property
+    def length(self) -> int:
+        """How many entries it has."""
+        return len(self.nothing)
+
+    @property
     def choices(self) -> Sequence[str]:
         """The labels that a person chooses from, one entry each; empty if there are none."""
         return ()
+
+    @property
+    def makes_groups(self) -> bool:
+        """Whether each person is in one of its first entries: tables can be made by these."""
+        return False
 
     @abstractmethod
     def sections(self, first: int) -> list[str]:
@@ -184,7 +198,7 @@ class One(Question):
     lengths: Sequence[int]
 
     @override
-    def _read(self, answer: object) -> Answer:
+    def parse(self, answer: object) -> Answer:
         return (self.takes.place(answer),)
 
     @override
@@ -195,7 +209,12 @@ class One(Question):
     @property
     @override
     def choices(self) -> Sequence[str]:
-        return self.takes.choices if len(self.lengths) == 1 else ()
+        return self.takes.choices if self.makes_groups else ()
+
+    @property
+    @override
+    def makes_groups(self) -> bool:
+        return len(self.lengths) == 1
 
     @override
     def sections(self, first: int) -> list[str]:
@@ -215,10 +234,15 @@ class Some(Question):
     most: int
 
     @override
-    def _read(self, answer: object) -> Answer:
+    def parse(self, answer: object) -> Answer:
         if isinstance(answer, str) or not isinstance(answer, Sequence | AbstractSet):
             raise Unfit(f"must be a list of labels, each of them {self.labels.said}")
-        places = {self.labels.place(each) for each in answer}
+        places = set[int]()
+        for at, each in enumerate(answer):
+            try:
+                places.add(self.labels.place(each))
+            except Unfit as unfit:
+                raise Unfit(str(unfit), at) from None
         if len(places) != len(answer):
             raise Unfit("must have no label twice")
         if len(places) > self.most:
@@ -257,7 +281,7 @@ class Amount(Question):
     powers: int
 
     @override
-    def _read(self, answer: object) -> Answer:
+    def parse(self, answer: object) -> Answer:
         return (self.grid.place(answer),)
 
     @override
@@ -271,8 +295,12 @@ class Amount(Question):
     def sections(self, first: int) -> list[str]:
         if not self.powers:
             return [f"onehot:{len(self.nothing)}"]
-        largest = [self.grid.steps**power for power in range(1, self.powers + 1)]
-        return ["onehot:2", *(f"given:{first},1,{each}" for each in largest)]
+        return ["onehot:2", *(f"given:{first},1,{each}" for each in self.largest)]
+
+    @property
+    def largest(self) -> tuple[int, ...]:
+        """The most that a person adds to each of its powers that are summed."""
+        return tuple(self.grid.steps**power for power in range(1, self.powers + 1))
 
     @override
     def data(self) -> dict[str, object]:
@@ -287,18 +315,18 @@ class Amounts(Question):
     grids: Mapping[str, Grid]
 
     @override
-    def _read(self, answer: object) -> Answer | None:
+    def parse(self, answer: object) -> Answer | None:
         if not isinstance(answer, Mapping) or not answer.keys() <= self.grids.keys():
             raise Unfit(f"must be a table of numbers by these names: {', '.join(self.grids)}")
         given = [answer.get(name) for name in self.grids]
         if any(each is None or (isinstance(each, str) and not each.strip()) for each in given):
             return None
         steps = []
-        for (name, grid), each in zip(self.grids.items(), given, strict=True):
+        for at, (name, grid) in enumerate(self.grids.items()):
             try:
-                steps.append(grid.place(each))
+                steps.append(grid.place(given[at]))
             except Unfit as unfit:
-                raise Unfit(f"{name}: {unfit}") from None
+                raise type(unfit)(f"{name}: {unfit}", at) from None
         return tuple(steps)
 
     @override

@@ -18,7 +18,18 @@ _MAX_DIGITS = 30
 
 
 class Unfit(Exception):
-    """A question does not take this answer; the message says what it takes, not what was given."""
+    """A question does not take this answer; the message says what it takes, not what was given.
+
+    Of an answer in several parts, `at` is the place of the one at fault, if it is one.
+    """
+
+    def __init__(self, problem: str, at: int | None = None) -> None:
+        super().__init__(problem)
+        self.at = at
+
+
+class Beyond(Unfit):
+    """The answer is a number below the least or above the largest that is possible."""
 
 
 def number(answer: object) -> Fraction:
@@ -78,6 +89,11 @@ class Grid:
             raise ValueError("not a grid")
         return cls(least, apart, int(steps), clips)
 
+    @property
+    def high(self) -> Fraction:
+        """The largest number."""
+        return self.low + self.steps * self.step
+
     def place(self, answer: object) -> int:
         """Return how many steps above the least an answer is.
 
@@ -88,7 +104,7 @@ class Grid:
             return round(above)
         if self.clips:
             return 0 if above < 0 else self.steps
-        raise Unfit(_between(self.low, self.low + self.steps * self.step))
+        raise Beyond(_between(self.low, self.high))
 
     def data(self) -> dict[str, object]:
         """Return it for other interpreters."""
@@ -112,17 +128,27 @@ class Ranges:
     edges: Sequence[Fraction]
     clips: bool
 
+    @property
+    def low(self) -> Fraction:
+        """The lowest edge."""
+        return self.edges[0]
+
+    @property
+    def high(self) -> Fraction:
+        """The highest edge."""
+        return self.edges[-1]
+
     def place(self, answer: object) -> int:
         """Return the place of the range that an answer lies in; raises `Unfit` if there is none."""
         value = number(answer)
-        if not self.clips and not self.edges[0] <= value <= self.edges[-1]:
-            raise Unfit(_between(self.edges[0], self.edges[-1]))
+        if not self.clips and not self.low <= value <= self.high:
+            raise Beyond(_between(self.low, self.high))
         return min(max(bisect.bisect_right(self.edges, value) - 1, 0), len(self.edges) - 2)
 
     @property
     def choices(self) -> list[str]:
         """What the ranges are called."""
-        *others, last = itertools.pairwise(map(_shown, self.edges))
+        *others, last = itertools.pairwise(map(as_text, self.edges))
         named = [f"{low} to under {high}" for low, high in others]
         return [*named, f"{last[0]} to {last[1]}"]
 
@@ -131,9 +157,11 @@ class Ranges:
         return {"edges": [pair(edge) for edge in self.edges], "clip": self.clips}
 
 
+def as_text(amount: Fraction) -> str:
+    """Return a number as text for a reader."""
+    return str(amount) if amount.denominator == 1 else f"{float(amount):.6g}"
+
+
 def _between(low: Fraction, high: Fraction) -> str:
-    return f"must be from {_shown(low)} to {_shown(high)}"
-
-
-def _shown(limit: Fraction) -> str:
-    return str(limit) if limit.denominator == 1 else f"{float(limit):.6g}"
+    limits = (str(each) if each.denominator == 1 else f"{float(each):.12g}" for each in (low, high))
+    return f"must be from {' to '.join(limits)}"

@@ -22,6 +22,7 @@ from aggregator.client.survey.answers import (
     ones_at,
 )
 from aggregator.client.survey.numbers import Grid, Ranges, exact
+from aggregator.client.survey.trees import levels_of, texts
 
 VERSION = 2
 """The version of meanings that are read here."""
@@ -43,35 +44,36 @@ def question_of(asked: _Asked, design: str, most: int) -> Question:
 
 
 def _choice(name: str, asked: _Asked, most: int) -> Question:
-    labels = _texts(asked["labels"])
-    return _one(name, Labels(labels), [len(labels)], [], most)
+    labels = texts(asked["labels"])
+    return _one(name, Labels(labels), [len(labels)], most)
 
 
 def _yes_no(name: str, _: _Asked, most: int) -> Question:
-    return _one(name, YesNo(), [2], [], most)
+    return _one(name, YesNo(), [2], most)
 
 
 def _scale(name: str, asked: _Asked, most: int) -> Question:
     low, high = int(asked["low"]), int(asked["high"])
-    return _one(name, Points(low, high, _texts(asked["labels"])), [high - low + 1], [], most)
+    return _one(name, Points(low, high, texts(asked["labels"])), [high - low + 1], most)
 
 
 def _bins(name: str, asked: _Asked, most: int) -> Question:
     edges = [exact(edge) for edge in asked["edges"]]
-    return _one(name, Ranges(edges, bool(asked["clip"])), [len(edges) - 1], [], most)
+    return _one(name, Ranges(edges, bool(asked["clip"])), [len(edges) - 1], most)
 
 
 def _leaves(name: str, asked: _Asked, most: int) -> Question:
-    takes, sizes, _ = _tree(asked, most)
-    return _one(name, takes, sizes[-1:], [], most)
+    levels = levels_of(asked, most)
+    return _one(name, levels.takes, levels.sizes[-1:], most)
 
 
 def _every_level(name: str, asked: _Asked, most: int) -> Question:
-    return _one(name, *_tree(asked, most), most)
+    levels = levels_of(asked, most)
+    return _one(name, levels.takes, levels.sizes, most, levels.paths)
 
 
 def _multiple(name: str, asked: _Asked, most: int) -> Question:
-    labels = _texts(asked["labels"])
+    labels = texts(asked["labels"])
     length = _bounded(len(labels) + 1, most)
     at_most = int(asked["at_most"] or len(labels))
     nothing = ones_at([len(labels)], length)
@@ -115,69 +117,33 @@ _WAYS: Mapping[tuple[str, str], _Way] = {
 
 
 def _one(
-    name: str, takes: Takes, sizes: Sequence[int], parents: Sequence[Sequence[int]], most: int
+    name: str,
+    takes: Takes,
+    sizes: Sequence[int],
+    most: int,
+    paths: Sequence[Sequence[int]] | None = None,
 ) -> One:
-    """Return a question with a section for each level of its answers; people give the last level.
+    """Return a question with a section for each level of its answers.
 
-    `sizes` is the number of nodes of each level, and `parents` has, for each level but the first,
-    the node above that each node belongs to.
+    `sizes` is the number of nodes of each level; `paths` has, of each level, the node in which each
+    answer is counted, and is left out if there is one level, of the answers themselves.
     """
     _bounded(sum(sizes) + len(sizes), most)
     if len(takes.choices) != sizes[-1]:
         raise ValueError("not a label for each")
-    starts = [0, *itertools.accumulate(size + 1 for size in sizes)]
-    paths = [[place] for place in range(sizes[-1])]
-    for above in reversed(parents):
-        for path in paths:
-            path.insert(0, above[path[0]])
+    *starts, length = [0, *itertools.accumulate(size + 1 for size in sizes)]
+    nodes = zip(*(paths or [range(sizes[-1])]), strict=True)
     return One(
         name=name,
-        nothing=ones_at([end - 1 for end in starts[1:]], starts[-1]),
+        nothing=ones_at([start + size for start, size in zip(starts, sizes, strict=True)], length),
         takes=takes,
-        ones=[[start + at for start, at in zip(starts, path, strict=False)] for path in paths],
+        ones=[[start + at for start, at in zip(starts, path, strict=True)] for path in nodes],
         lengths=[size + 1 for size in sizes],
     )
 
 
-def _tree(asked: _Asked, most: int) -> tuple[Takes, list[int], list[list[int]]]:
-    """Return the leaves of a hierarchy of labels or ranges, and its levels as `_one` takes them."""
-    if asked["regions"]:
-        labels, sizes, parents = _regions(asked["regions"])
-        return Labels(labels), sizes, parents
-    low, high = exact(asked["low"]), exact(asked["high"])
-    leaves = _bounded(int(asked["leaves"]), most)
-    edges = [low + (high - low) * place / leaves for place in range(leaves + 1)]
-    return Ranges(edges, bool(asked["clip"])), *_ranges(leaves, int(asked["branches"]))
-
-
-def _regions(regions: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[int], list[list[int]]]:
-    """Return the leaves' labels, each level's size, and where each node belongs."""
-    level, sizes, parents = list(regions), [len(regions)], []
-    while level[0]["below"]:
-        parents.append([place for place, region in enumerate(level) for _ in region["below"]])
-        level = [below for region in level for below in region["below"]]
-        sizes.append(len(level))
-    return _texts([region["label"] for region in level]), sizes, parents
-
-
-def _ranges(leaves: int, branches: int) -> tuple[list[int], list[list[int]]]:
-    """Return each level's size, and where each of its ranges belongs."""
-    if branches < 2:  # noqa: PLR2004  one branch leads nowhere
-        raise ValueError("not a tree")
-    sizes = [leaves]
-    while sizes[0] > branches:
-        sizes.insert(0, -(-sizes[0] // branches))
-    return sizes, [[place // branches for place in range(size)] for size in sizes[1:]]
-
-
 def _grid(asked: Mapping[str, Any]) -> Grid:
     return Grid.of(asked["low"], asked["high"], asked["step"], clips=bool(asked["clip"]))
-
-
-def _texts(labels: Sequence[object]) -> list[str]:
-    if not all(isinstance(label, str) for label in labels):
-        raise TypeError("not labels")
-    return [str(label) for label in labels]
 
 
 def _bounded(count: int, most: int) -> int:

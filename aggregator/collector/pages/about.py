@@ -227,8 +227,8 @@ def _name(shown: Reading, place: int) -> str:
     if meaning is None:
         return name
     for part in meaning.sheet.parts:
-        if part.first <= place < part.first + part.source.length:
-            of = _entry(part, place - part.first)
+        if part.span.first <= place < part.span.first + part.span.length:
+            of = _entry(part, place - part.span.first)
             return f"{name} ({of[:_LONGEST]})"
     return name
 
@@ -237,7 +237,7 @@ def _entry(part: Part, place: int) -> str:
     """Return the name of an entry of a question or table."""
     if isinstance(part.source, Design) and part.source.labels:
         return f"{part.name}: {(*part.source.labels, NO_ANSWER)[place]}"
-    return f"{part.name}, {place + 1} of {part.source.length}"
+    return f"{part.name}, {place + 1} of {part.span.length}"
 
 
 @lru_cache(maxsize=64)

@@ -10,8 +10,8 @@ from typing import TypeAlias
 from aggregator.client.survey.answers import Answer
 from aggregator.steward.survey.answer_table import AnswerTable, Row
 from aggregator.steward.survey.cells import AnswerError, Cell, Reading, is_missing, shown
+from aggregator.steward.survey.conditions import Conditional, asked_if, routing_of
 from aggregator.steward.survey.questions import Question
-from aggregator.steward.survey.routing import Conditional, Routing, asked_if
 from aggregator.steward.survey.windows import Windows
 
 _MOST_OF_A_COLUMN = 5
@@ -173,7 +173,7 @@ class _Reader:
         texts: Sequence[Conditional],
     ) -> None:
         self._questions, self._windows, self._columns = questions, windows, columns
-        self._texts, self._routing = texts, Routing.of(questions, texts)
+        self._texts, self._routing = texts, routing_of(questions, texts)
         self._answers: dict[datetime, list[Given]] = {}
         self._missing: Counter[str] = Counter()
         self._clipped: Counter[str] = Counter()

@@ -7,9 +7,6 @@ from fractions import Fraction
 from aggregator.client.survey.answers import Answer, Entries
 from aggregator.client.survey.answers import Question as AsAsked
 from aggregator.collector.results import Noised, Quantity
-from aggregator.dp.sensitivity import max_entry
-from aggregator.vdaf.circuits.section_lists import KINDS, sections_of_text
-from aggregator.vdaf.prio3 import Prio3
 
 NO_ANSWER = "no answer"
 """The label for people who give no answer: the last of every question with labels."""
@@ -59,11 +56,9 @@ class Design:
     Attributes:
         name: Tells it apart from the question's other designs, and is bound into the task.
         asked: How clients read it from the task; it alone defines what an answer adds.
-        figures: Returns what the sums of these sections show.
+        figures: Returns what the sums of its sections show.
         extremes: Answers that make up a typical batch in equal parts: the least and the largest.
-        labels: The labels of the first section, if it holds the answer and tables can be made of
-            it: those of `onehot` without the last, which is no answer.
-        nobody: The entry that counts people who gave no answer.
+        labels: The labels of its section, if tables can be made of it, without "no answer".
     """
 
     name: str
@@ -71,56 +66,30 @@ class Design:
     figures: Callable[[Sums], list[Figure]]
     extremes: tuple[Answer, ...] = ((0,),)
     labels: tuple[str, ...] = ()
-    nobody: int = -1
 
     @property
     def length(self) -> int:
         """The number of entries in all its sections."""
-        return len(self.asked.nothing)
+        return self.asked.length
 
     @property
-    def sections(self) -> tuple[str, ...]:
-        """The sections' texts; references to sections count from the first of these."""
-        return tuple(self.asked.sections(0))
+    def nobody(self) -> int:
+        """The entry that counts people who gave no answer: the last to which giving none adds."""
+        return max(place for place, added in enumerate(self.asked.nothing) if added)
 
     def measurement(self, answer: Answer | None) -> Entries:
         """Return what an answer adds to each entry; None means no answer."""
         return self.asked.added(answer)
 
-    def units(self, weight: Fraction = Fraction(1)) -> list[Fraction]:
-        """Return for each section the error that is as bad as an error of 1 in a count.
-
-        A weight of 2 makes the question twice as precise as the rest of the survey.
-        """
-        made = sections_of_text(" ".join(self.sections))
-        return [max_entry(each) / weight for each in made]
-
     def answered(self, sums: Sums) -> Noised:
-        """Return how many people gave an answer, from the sums of these sections."""
+        """Return how many people gave an answer, from the sums of its sections."""
         return (sums.reports - sums.best[self.nobody]).named("answered", "")
 
     def typical(self, people: int) -> list[Fraction]:
         """Return the sums of a batch in which all of `extremes` are equally frequent."""
-        added = [self.measurement(answer) for answer in self.extremes]
-        return [Fraction(people * sum(entries), len(added)) for entries in zip(*added, strict=True)]
+        return sums_of_equal_parts([self.measurement(answer) for answer in self.extremes], people)
 
 
-def moved(sections: Sequence[str], by: int) -> list[str]:
-    """Return texts of sections whose references are moved by this many sections."""
-    return [_moved(text, by) for text in sections]
-
-
-def _moved(text: str, by: int) -> str:
-    name, _, numbers = text.partition(":")
-    parts = [
-        str(int(number) + by) if meaning in ("of", "by") else number
-        for meaning, number in zip(KINDS[name].number_names, numbers.split(","), strict=True)
-    ]
-    return f"{name}:{','.join(parts)}"
-
-
-def prio3_of(sections: Sequence[str]) -> Prio3:
-    """Return the type of a report with these sections."""
-    from aggregator.vdaf.instances import SECTIONS
-
-    return SECTIONS.prio3({"sections": " ".join(sections)})
+def sums_of_equal_parts(added: Sequence[Entries], people: int) -> list[Fraction]:
+    """Return the sums of people of whom equally many add each of these."""
+    return [Fraction(people * sum(entries), len(added)) for entries in zip(*added, strict=True)]

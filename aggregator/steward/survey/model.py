@@ -11,14 +11,15 @@ from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from aggregator.client.survey.routing import Routing
 from aggregator.errors import ParameterError
 from aggregator.protocol.task_documents import check_text
+from aggregator.steward.survey.conditions import routing_of
 from aggregator.steward.survey.exact import Positive
 from aggregator.steward.survey.faults import another_file, name_of, not_toml, told
 from aggregator.steward.survey.questions import AnyQuestion, Question
 from aggregator.steward.survey.questions.base import MAY_HAVE_LINES
 from aggregator.steward.survey.questions.texts import KIND, Text, Texts, check_texts
-from aggregator.steward.survey.routing import Routing
 from aggregator.steward.survey.windows import Windows
 from aggregator.untrusted_text import escaped, first_unsafe_member, is_unsafe_or_misleads
 
@@ -199,7 +200,7 @@ class Survey(BaseModel):
     @property
     def routing(self) -> Routing:
         """Which questions are asked of whom."""
-        return Routing.of([asked.question for asked in self.questions], self.texts)
+        return routing_of([asked.question for asked in self.questions], self.texts)
 
     @property
     def windows(self) -> Windows:

@@ -254,7 +254,7 @@ def way(question: Question, design: Design, base: Base, people: int) -> Way:
 
 def _planned(part: Part, sums: Sums, mechanism: BySection) -> PlannedPart:
     people = sums.reports
-    share = sum((mechanism.shares[number] for number in part.sections), Fraction(0))
+    share = sum((mechanism.shares[number] for number in part.span.sections), Fraction(0))
     worst = _worst(spreads(part, sums))
     shows, unit = worst.figure.shows, worst.figure.quantity.unit
     others = tuple(

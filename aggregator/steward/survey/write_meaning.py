@@ -11,16 +11,17 @@ from functools import lru_cache
 
 from pydantic import TypeAdapter, ValidationError
 
+from aggregator.client.survey.read_meaning import VERSION
+from aggregator.client.survey.routing import Routing
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
+from aggregator.steward.survey.conditions import Conditions, routing_of
 from aggregator.steward.survey.questions import AnyQuestion, Question
-from aggregator.steward.survey.questions.base import MAY_HAVE_LINES, Conditions
+from aggregator.steward.survey.questions.base import MAY_HAVE_LINES
 from aggregator.steward.survey.report_layout import Sheet
-from aggregator.steward.survey.routing import Routing
 from aggregator.steward.survey.windows import Windows
 from aggregator.untrusted_text import first_unsafe_member
 
-_VERSION = 2
 _CONDITIONS: TypeAdapter[Conditions] = TypeAdapter(Conditions)
 _QUESTION: TypeAdapter[Question] = TypeAdapter(AnyQuestion)
 
@@ -60,7 +61,7 @@ class Meaning:
 
         Raises `ParameterError` if a question depends on none that is asked before it.
         """
-        return Routing.of(self.sheet.questions, self.asked_texts)
+        return routing_of(self.sheet.questions, self.asked_texts)
 
     @property
     def asked_texts(self) -> list[AskedText]:
@@ -71,7 +72,7 @@ class Meaning:
     def to_json(self) -> str:
         """Return the canonical text of this meaning."""
         table = {
-            "version": _VERSION,
+            "version": VERSION,
             "survey": self.title,
             "asked": self.asked,
             "window": dataclasses.asdict(self.windows),
@@ -124,7 +125,7 @@ class _OtherVersion(ParameterError):
 
 
 def _check_version(version: int) -> None:
-    if version != _VERSION:
+    if version != VERSION:
         raise _OtherVersion(
             f"meaning: version {version} is not known: make the task again from its survey"
         )

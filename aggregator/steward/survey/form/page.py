@@ -82,7 +82,7 @@ def form_page(
     parts = [
         Part(number, question, words, is_hidden=bool(needs))
         for number, (question, needs) in enumerate(
-            zip(meaning.sheet.questions, sheet.needs, strict=True)
+            zip(meaning.sheet.questions, sheet.routing.needs, strict=True)
         )
     ]
     written = [
@@ -90,7 +90,7 @@ def form_page(
             number,
             wording(texts[name][0], title, name),
             *texts[name],
-            needs=sheet.text_needs.get(name, ()),
+            needs=sheet.routing.texts[name],
             spelled=spelled.get(name, ()),
         )
         for number, (name, _) in enumerate(meaning.texts, len(parts))

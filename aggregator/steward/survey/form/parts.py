@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from html import escape
 
-from aggregator.client.survey.numbers import Grid
+from aggregator.client.survey.numbers import Grid, as_text
 from aggregator.errors import ParameterError
 from aggregator.steward.survey.form.translations import filled
-from aggregator.steward.survey.questions.base import Question, as_text
+from aggregator.steward.survey.questions.base import Question
 from aggregator.steward.survey.questions.labels import Choice, Multiple, YesNo
 from aggregator.steward.survey.questions.numbers import Bins, Number, Scale
 from aggregator.steward.survey.questions.trees import Hierarchy
@@ -167,9 +167,9 @@ def _labels_of(question: Question, words: Words) -> Sequence[str]:
             return labels
         case YesNo():
             return (words["yes"], words["no"])
-        case Scale(points=points):
-            return points
-        case Bins(labels=labels, unit=unit):
+        case Scale(choices=labels):
+            return labels
+        case Bins(choices=labels, unit=unit):
             return [f"{label} {unit}".rstrip() for label in labels]
         case Hierarchy(regions=(_, *_)):
             return question.paths

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from aggregator.client.survey.answer_sheet import Needs
+from aggregator.client.survey.routing import Needs
 from aggregator.client.text.fitting import SpelledWindow
 from aggregator.client.text.question import TextQuestion
 from aggregator.protocol.task import Task

@@ -1,23 +1,25 @@
 """The properties and methods of every question."""
 
-import bisect
-import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Annotated, TypeAlias
+from functools import cached_property
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic import BaseModel, ConfigDict, Field
 
+from aggregator.client.survey.answers import Amount, Amounts, One
 from aggregator.client.survey.answers import Question as AsAsked
+from aggregator.client.survey.numbers import Beyond, Grid, Ranges, Unfit
 from aggregator.client.survey.read_meaning import question_of
 from aggregator.collector.results import Noised, ratio
 from aggregator.errors import ParameterError
-from aggregator.steward.survey.cells import AnswerError, Cell, Reading, number, shown
+from aggregator.steward.survey.cells import AnswerError, Cell, Reading, shown, text
+from aggregator.steward.survey.conditions import Conditions
 from aggregator.steward.survey.designs import NO_ANSWER, Design, Figure, Sums
-from aggregator.steward.survey.exact import Grid
 
 MAX_LABELS = 100_000
+_MAX_STEPS = 2**40
+"""The most steps of a grid: their squares must fit into a measurement."""
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$"
 """The names that a question may have."""
 
@@ -26,30 +28,6 @@ MAY_HAVE_LINES = frozenset({"text"})
 
 _PERCENT = 100
 _MOST_ENTRIES = 2**32 - 1
-
-
-def _conditions(value: object) -> object:
-    """Read `{ smoker = "yes", age = ["0 to under 18"] }`: one label, or a list of them."""
-    if not isinstance(value, dict):
-        message = 'must be the name of a question and its labels, such as { smoker = "yes" }'
-        raise ValueError(message)  # noqa: TRY004  pydantic reports it to the file's author
-    found = []
-    for name, given in value.items():
-        labels = [given] if isinstance(given, str) else given
-        is_right = isinstance(labels, list) and all(isinstance(each, str) for each in labels)
-        if not is_right or not labels:
-            raise ValueError(f'{name}: must be a label or a list of labels, such as ["yes"]')
-        if len(set(labels)) != len(labels):
-            raise ValueError(f"{name}: a label is there twice")
-        found.append((str(name), tuple(labels)))
-    return tuple(found)
-
-
-Conditions: TypeAlias = Annotated[
-    tuple[tuple[str, tuple[str, ...]], ...],
-    BeforeValidator(_conditions),
-    PlainSerializer(lambda value: {name: list(labels) for name, labels in value}),
-]
 
 
 class Question(BaseModel, ABC):
@@ -69,25 +47,46 @@ class Question(BaseModel, ABC):
     ask_if: Conditions = ()
 
     @property
-    def choices(self) -> tuple[str, ...]:
+    def choices(self) -> Sequence[str]:
         """The labels from which a person chooses; empty if there are none."""
-        return ()
+        return self.simplest.choices
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of a table of answers from which it is read, unless others are given."""
         return (self.name,)
 
-    @abstractmethod
     def read(self, cells: Sequence[Cell], decimal_mark: str = ".") -> Reading:
         """Return the answer in cells, one for each of `columns`, none of which is missing.
 
         Raises `AnswerError`, which says what an answer looks like.
         """
+        given = self.given(cells, decimal_mark)
+        try:
+            answer = self.simplest.parse(given)
+        except Unfit as unfit:
+            parts = given if isinstance(given, list) else cells
+            cell = cells[0] if unfit.at is None else parts[unfit.at]
+            hint = "; `clip = true` would take the nearest" if isinstance(unfit, Beyond) else ""
+            raise AnswerError(f"{unfit}, not {shown(cell)}{hint}") from None
+        assert answer is not None  # noqa: S101  no cell is missing
+        return Reading(answer, _is_beyond(given, self.simplest))
+
+    def given(self, cells: Sequence[Cell], decimal_mark: str) -> object:  # noqa: ARG002  others need it
+        """Return the answer in cells as an application's client takes it: by default a text.
+
+        Raises `AnswerError` if a cell is not even a number where one is needed.
+        """
+        return text(cells[0])
 
     @abstractmethod
     def designs(self) -> tuple[Design, ...]:
         """Return every way to ask it, the simplest first."""
+
+    @cached_property
+    def simplest(self) -> AsAsked:
+        """The question as clients read it if it is asked in the simplest way."""
+        return self.designs()[0].asked
 
     def as_asked(self, design: str) -> AsAsked:
         """Return the question as clients read it from a task, asked with the named design."""
@@ -97,20 +96,17 @@ class Question(BaseModel, ABC):
     def labelled(
         self,
         name: str,
-        labels: Sequence[str],
         figures: Callable[[Sums], list[Figure]] | None = None,
+        labels: Sequence[str] = (),
     ) -> Design:
-        """Return the design of one answer among labels, the last of which is "no answer".
+        """Return the design of one answer among labels, which are what a person chooses from.
 
-        The labels are given without it. Counts and shares are shown unless `figures` are given.
+        Counts and shares are shown unless `figures` are given.
         """
-        return Design(
-            name,
-            self.as_asked(name),
-            figures or (lambda sums: counts(sums, labels)),
-            extremes=((0,), (len(labels) - 1,)),
-            labels=tuple(labels),
-        )
+        asked = self.as_asked(name)
+        shown = tuple(labels or asked.choices)
+        of_counts = figures or (lambda sums: counts(sums, shown))
+        return Design(name, asked, of_counts, ((0,), (len(shown) - 1,)), shown)
 
     def crossed_designs(self) -> tuple[Design, ...]:
         """Return the designs from which tables by group can be made; empty if there are none."""
@@ -119,7 +115,7 @@ class Question(BaseModel, ABC):
     @property
     def makes_groups(self) -> bool:
         """Whether tables by this question's answers can be made."""
-        return bool(self.crossed_designs())
+        return any(design.asked.makes_groups for design in self.designs())
 
     def of_counts(
         self,
@@ -139,12 +135,19 @@ class Question(BaseModel, ABC):
         raise ParameterError(f"question {self.name}: design: must be one of {names}, not {name!r}")
 
 
-def grid_of(low: Fraction, high: Fraction, step: Fraction) -> Grid:
+def grid_of(low: Fraction, high: Fraction, step: Fraction, *, clips: bool) -> Grid:
     """Return a grid, or raise ValueError."""
-    try:
-        return Grid(low, high, step)
-    except ParameterError as error:
-        raise ValueError(str(error)) from None
+    if step <= 0:
+        raise ValueError(f"step must be above 0, not {step}")
+    if high <= low:
+        raise ValueError(f"high must be above low ({low}), not {high}")
+    steps = (high - low) / step
+    if steps.denominator != 1 or steps > _MAX_STEPS:
+        raise ValueError(
+            f"high must be a whole number of steps of {step} above low, at most 2^40, "
+            f"not {float(steps):.12g}"
+        )
+    return Grid(low, step, int(steps), clips)
 
 
 def check_labels(labels: Sequence[str], least: int = 2) -> None:
@@ -192,34 +195,12 @@ def sum_and_mean(
     ]
 
 
-def bin_of(cell: Cell, edges: Sequence[Fraction], decimal_mark: str, *, clips: bool) -> Reading:
-    """Return the bin of a cell's number; the last bin includes its upper edge.
-
-    Raises `AnswerError` for no number, or one beyond the edges that may not be clipped.
-    """
-    value = number(cell, decimal_mark)
-    is_beyond = not edges[0] <= value <= edges[-1]
-    if is_beyond and not clips:
-        raise AnswerError(
-            f"must be from {as_text(edges[0])} to {as_text(edges[-1])}, not {shown(cell)}; "
-            "`clip = true` would take the nearest bin"
-        )
-    last = len(edges) - 2
-    return Reading((min(max(bisect.bisect_right(edges, value) - 1, 0), last),), is_beyond)
-
-
-def range_labels(edges: Sequence[Fraction]) -> list[str]:
-    """Return the names of the ranges between edges; each shows the edge that it includes.
-
-    The names are for display only: a task is bound to the edges.
-    """
-    *others, last = itertools.pairwise(edges)
-    return [
-        *(f"{as_text(low)} to under {as_text(high)}" for low, high in others),
-        f"{as_text(last[0])} to {as_text(last[1])}",
-    ]
-
-
-def as_text(number: Fraction) -> str:
-    """Return a number as text for a reader."""
-    return str(number) if number.denominator == 1 else f"{float(number):.6g}"
+def _is_beyond(given: object, asked: AsAsked) -> bool:
+    """Return whether a number that was given is below the least or above the largest possible."""
+    match given, asked:
+        case Fraction(), Amount(grid=limits) | One(takes=Ranges() as limits):
+            return not limits.low <= given <= limits.high
+        case dict(), Amounts(grids=grids):
+            return any(not each.low <= given[name] <= each.high for name, each in grids.items())
+        case _:
+            return False

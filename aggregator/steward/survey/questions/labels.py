@@ -6,13 +6,9 @@ from typing import Literal
 from pydantic import Field, model_validator
 from typing_extensions import override
 
-from aggregator.steward.survey.cells import AnswerError, Cell, Reading, label, shown, text
+from aggregator.steward.survey.cells import Cell, text
 from aggregator.steward.survey.designs import Design
 from aggregator.steward.survey.questions.base import Question, check_labels, counts
-
-_YES_AND_NO = ("yes", "no")
-_YES = frozenset({"yes", "true", "1"})
-_NO = frozenset({"no", "false", "0"})
 
 
 class Choice(Question):
@@ -26,18 +22,9 @@ class Choice(Question):
         check_labels(self.labels)
         return self
 
-    @property
-    @override
-    def choices(self) -> tuple[str, ...]:
-        return self.labels
-
-    @override
-    def read(self, cells: Sequence[Cell], decimal_mark: str = ".") -> Reading:
-        return Reading((label(cells[0], self.labels),))
-
     @override
     def designs(self) -> tuple[Design, ...]:
-        return (self.labelled("one answer", self.labels),)
+        return (self.labelled("one answer"),)
 
 
 class Multiple(Question):
@@ -67,26 +54,14 @@ class Multiple(Question):
             raise ValueError(f"nothing: {self.nothing!r} is one of the labels")
         return self
 
-    @property
     @override
-    def choices(self) -> tuple[str, ...]:
-        return self.labels
-
-    @override
-    def read(self, cells: Sequence[Cell], decimal_mark: str = ".") -> Reading:
+    def given(self, cells: Sequence[Cell], decimal_mark: str) -> object:
         (cell,) = cells
         if isinstance(cell, Sequence) and not isinstance(cell, str):
-            chosen = [text(each) for each in cell]
-        elif text(cell) == self.nothing:
-            chosen = []
-        else:
-            chosen = [each.strip() for each in text(cell).split(self.separator)]
-        places = {label(each, self.labels) for each in chosen}
-        if len(places) != len(chosen):
-            raise AnswerError(f"names a label twice: {shown(text(cell))}")
-        if self.at_most is not None and len(places) > self.at_most:
-            raise AnswerError(f"must be at most {self.at_most} labels, not {len(places)}")
-        return Reading(tuple(sorted(places)))
+            return [text(each) for each in cell]
+        if text(cell) == self.nothing:
+            return []
+        return [each.strip() for each in text(cell).split(self.separator)]
 
     @override
     def designs(self) -> tuple[Design, ...]:
@@ -99,18 +74,6 @@ class YesNo(Question):
 
     kind: Literal["yes-no"]
 
-    @property
-    @override
-    def choices(self) -> tuple[str, ...]:
-        return _YES_AND_NO
-
-    @override
-    def read(self, cells: Sequence[Cell], decimal_mark: str = ".") -> Reading:
-        written = text(cells[0]).lower()
-        if written not in _YES | _NO:
-            raise AnswerError(f"must be yes or no, not {shown(cells[0])}")
-        return Reading((int(written in _NO),))
-
     @override
     def designs(self) -> tuple[Design, ...]:
-        return (self.labelled("one answer", _YES_AND_NO),)
+        return (self.labelled("one answer"),)

@@ -3,25 +3,24 @@
 import itertools
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import cached_property
 from typing import Literal
 
 from pydantic import Field, model_validator
 from typing_extensions import override
 
+from aggregator.client.survey.numbers import Grid, as_text
 from aggregator.collector.results import Noised, Quantile, VarianceOfSome, combination
-from aggregator.steward.survey.cells import AnswerError, Cell, Reading, label, number, shown, step
+from aggregator.steward.survey.cells import Cell, number
 from aggregator.steward.survey.designs import NO_ANSWER, Design, Figure, Sums
-from aggregator.steward.survey.exact import Exact, Grid
+from aggregator.steward.survey.exact import Exact
 from aggregator.steward.survey.questions.base import (
     MAX_LABELS,
     Question,
     answered,
-    as_text,
-    bin_of,
     check_labels,
     counts,
     grid_of,
-    range_labels,
     sum_and_mean,
 )
 
@@ -56,35 +55,29 @@ class Number(Question):
         _ = self.grid
         return self
 
-    @property
+    @cached_property
     def grid(self) -> Grid:
         """The possible numbers."""
-        return grid_of(self.low, self.high, self.step)
+        return grid_of(self.low, self.high, self.step, clips=self.clip)
 
     @override
-    def read(self, cells: Sequence[Cell], decimal_mark: str = ".") -> Reading:
-        steps, is_clipped = step(cells[0], self.grid, decimal_mark, clips=self.clip)
-        return Reading((steps,), is_clipped)
+    def given(self, cells: Sequence[Cell], decimal_mark: str) -> object:
+        return number(cells[0], decimal_mark)
 
     @override
     def designs(self) -> tuple[Design, ...]:
         steps = self.grid.steps
         name = "sum and squares" if self.variance else "sum"
         extremes = ((0,), (steps,))
-        moments = Design(name, self.as_asked(name), self._of_moments, extremes, nobody=1)
+        moments = Design(name, self.as_asked(name), self._of_moments, extremes)
         if steps >= _MOST_BINS:
             return (moments,)
         names = [as_text(self.grid.low + index * self.grid.step) for index in range(steps + 1)]
-        return moments, self.labelled("histogram", names, self._of_histogram)
+        return moments, self.labelled("histogram", self._of_histogram, names)
 
     @override
     def crossed_designs(self) -> tuple[Design, ...]:
         return self.designs()[:1]
-
-    @property
-    @override
-    def makes_groups(self) -> bool:
-        return False
 
     def _of_moments(self, sums: Sums) -> list[Figure]:
         people, nobody, *moments = sums.best
@@ -153,26 +146,16 @@ class Bins(Question):
                 )
         return self
 
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The names of the bins."""
-        return tuple(range_labels(self.edges))
-
-    @property
     @override
-    def choices(self) -> tuple[str, ...]:
-        return self.labels
-
-    @override
-    def read(self, cells: Sequence[Cell], decimal_mark: str = ".") -> Reading:
-        return bin_of(cells[0], self.edges, decimal_mark, clips=self.clip)
+    def given(self, cells: Sequence[Cell], decimal_mark: str) -> object:
+        return number(cells[0], decimal_mark)
 
     @override
     def designs(self) -> tuple[Design, ...]:
-        return (self.labelled("histogram", self.labels, self._counts_and_quantiles),)
+        return (self.labelled("histogram", self._counts_and_quantiles),)
 
     def _counts_and_quantiles(self, sums: Sums) -> list[Figure]:
-        figures = counts(sums, self.labels)
+        figures = counts(sums, self.choices)
         for part in self.quantiles:
             name = "median" if part == Fraction(1, 2) else f"{float(part * _PERCENT):.6g} %"
             # Use the released values: a quantile needs bins with independent noise.
@@ -208,35 +191,19 @@ class Scale(Question):
                 )
         return self
 
-    @property
-    def points(self) -> tuple[str, ...]:
-        """The names of the points."""
-        return self.labels or tuple(str(point) for point in range(self.low, self.high + 1))
-
-    @property
     @override
-    def choices(self) -> tuple[str, ...]:
-        return self.points
-
-    @override
-    def read(self, cells: Sequence[Cell], decimal_mark: str = ".") -> Reading:
+    def given(self, cells: Sequence[Cell], decimal_mark: str) -> object:
         (cell,) = cells
-        if self.labels and isinstance(cell, str) and cell.strip() in self.labels:
-            return Reading((label(cell, self.labels),))
-        value = number(cell, decimal_mark)
-        if value.denominator != 1 or not self.low <= value <= self.high:
-            raise AnswerError(
-                f"must be a whole number from {self.low} to {self.high}, not {shown(cell)}"
-            )
-        return Reading((int(value) - self.low,))
+        is_label = isinstance(cell, str) and cell.strip() in self.labels
+        return cell if is_label else number(cell, decimal_mark)
 
     @override
     def designs(self) -> tuple[Design, ...]:
-        return (self.labelled("histogram", self.points, self._counts_and_mean),)
+        return (self.labelled("histogram", self._counts_and_mean),)
 
     def _counts_and_mean(self, sums: Sums) -> list[Figure]:
         mean = self.of_counts(sums.best[:-1], answered(sums))
-        return [*counts(sums, self.points), *mean]
+        return [*counts(sums, self.choices), *mean]
 
     @override
     def of_counts(self, values: Sequence[Noised], people: Noised, group: str = "") -> list[Figure]:

@@ -12,8 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from aggregator.client.text.hashing import FEWEST_BUCKETS, FEWEST_TASKS, MOST_BUCKETS, MOST_TASKS
 from aggregator.dp.rationals import format_rational
+from aggregator.steward.survey.conditions import Conditions
 from aggregator.steward.survey.exact import Positive
-from aggregator.steward.survey.questions.base import NAME, Conditions
+from aggregator.steward.survey.questions.base import NAME
 
 KIND = "text"
 _LARGEST_EPSILON = Fraction(64)

@@ -2,14 +2,16 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import cached_property
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import override
 
-from aggregator.steward.survey.cells import AnswerError, Cell, Reading, step
+from aggregator.client.survey.numbers import Grid
+from aggregator.steward.survey.cells import AnswerError, Cell, number
 from aggregator.steward.survey.designs import NO_ANSWER, Design, Figure, Sums
-from aggregator.steward.survey.exact import Exact, Grid
+from aggregator.steward.survey.exact import Exact
 from aggregator.steward.survey.questions.base import Question, grid_of, sum_and_mean
 
 
@@ -39,10 +41,10 @@ class Column(BaseModel):
         _ = self.grid
         return self
 
-    @property
+    @cached_property
     def grid(self) -> Grid:
         """The possible numbers."""
-        return grid_of(self.low, self.high, self.step)
+        return grid_of(self.low, self.high, self.step, clips=self.clip)
 
 
 class Vector(Question):
@@ -70,16 +72,14 @@ class Vector(Question):
         return tuple(entry.name for entry in self.entries)
 
     @override
-    def read(self, cells: Sequence[Cell], decimal_mark: str = ".") -> Reading:
-        steps, is_clipped = list[int](), False
+    def given(self, cells: Sequence[Cell], decimal_mark: str) -> object:
+        numbers = dict[str, Fraction]()
         for entry, cell in zip(self.entries, cells, strict=True):
             try:
-                steps_of_entry, was = step(cell, entry.grid, decimal_mark, clips=entry.clip)
+                numbers[entry.name] = number(cell, decimal_mark)
             except AnswerError as error:
                 raise AnswerError(f"{entry.name}: {error}") from None
-            steps.append(steps_of_entry)
-            is_clipped |= was
-        return Reading(tuple(steps), is_clipped)
+        return numbers
 
     @override
     def designs(self) -> tuple[Design, ...]:
@@ -94,4 +94,4 @@ class Vector(Question):
             return [*found, Figure("count", nobody.named(NO_ANSWER))]
 
         extremes = (tuple(0 for _ in steps), tuple(steps))
-        return (Design("sums", self.as_asked("sums"), figures, extremes, nobody=1),)
+        return (Design("sums", self.as_asked("sums"), figures, extremes),)

@@ -184,7 +184,7 @@ def test_an_answer_to_what_was_not_asked_is_refused_by_row_and_column() -> None:
     assert str(refusal.value).splitlines() == [
         f"row 4, why: must be empty: it is asked only if {smoking}",
         f"row 5, whose: must be empty: it is asked only if {smoking} and {reason}",
-        "row 6, smoker: must be yes or no, not '?'",
+        "row 6, smoker: must be yes or no, or true or false, not '?'",
     ]
 
 
