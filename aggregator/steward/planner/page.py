@@ -1,12 +1,13 @@
 """The form of the planner's page: labelled fields, in groups."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from aggregator.service.web.pages.html import Html, tag
 from aggregator.steward.planner.fields import MOST_CHARACTERS
 from aggregator.steward.planner.form import GOALS, NOISES, RHO, SHAPES
-from aggregator.steward.planner.survey_question import KINDS
+from aggregator.steward.planner.survey_question import FIELDS, KINDS
+from aggregator.steward.survey import questions
 
 LABELS: Final = {
     "text": "The question, as people will read it",
@@ -34,16 +35,9 @@ LABELS: Final = {
     "strength": f"ε per window ({RHO} if Gaussian)",
 }
 """The text beside each field."""
-_OF: Final[Mapping[str, tuple[str, ...]]] = {
-    "labels": ("choice", "multiple"),
-    "at_most": ("multiple",),
-    "low": ("number", "scale"),
-    "high": ("number", "scale"),
-    "step": ("number",),
-    "unit": ("number", "bins"),
-    "edges": ("bins",),
-    "columns": ("vector",),
-    "regions": ("tree",),
+_OF: Final[Mapping[str, Sequence[str]]] = {
+    field: [name for name, kind in questions.KINDS.items() if field in kind.planned_by]
+    for field in FIELDS
 }
 """For each field that only some kinds of question have, those kinds."""
 

@@ -20,19 +20,8 @@ from aggregator.steward.planning import answers, answers_error
 from aggregator.steward.planning.advise import STRENGTHS, Advice, advise
 from aggregator.steward.planning.output import PlanAnswer
 from aggregator.steward.planning.question import Question as Asked
-from aggregator.steward.survey import (
-    Design,
-    Figure,
-    Plan,
-    PlannedPart,
-    Question,
-    Sheet,
-    Spread,
-    plan,
-)
+from aggregator.steward.survey import Design, Plan, PlannedPart, Question, Sheet, Spread, plan
 from aggregator.steward.survey.plan import bases, spreads, typical_sums
-from aggregator.steward.survey.questions.numbers import Number, Scale
-from aggregator.steward.survey.questions.vectors import Vector
 from aggregator.vdaf.circuits import Circuit
 
 _GRID = [each for each in STRENGTHS if LEAST_STRENGTH <= each <= MOST_STRENGTH]
@@ -245,23 +234,8 @@ def _least_precise(draft: Draft, design: Design, strength: Fraction) -> LeastPre
 
 def _of(spread: Spread, question: Question, people: int) -> LeastPrecise:
     width, figure = spread.half_width(), spread.figure
-    part = width / _largest(figure, question, people)
+    part = width / question.range_of(figure, people)
     return LeastPrecise(part, width, figure.shows, figure.quantity.unit)
-
-
-def _largest(figure: Figure, question: Question, people: int) -> Fraction:
-    """Return the range of a figure: its largest value less its least."""
-    match question:
-        case Number(low=low, high=high) if figure.shows == "mean":
-            return high - low
-        case Scale(low=low, high=high) if figure.shows == "mean":
-            return Fraction(high - low)
-        case Vector(entries=entries) if figure.shows == "mean":
-            return next(
-                each.high - each.low for each in entries if each.name == figure.quantity.label
-            )
-        case _:
-            return Fraction(people)
 
 
 def _design(made: Plan) -> Design:

@@ -2,22 +2,12 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 
 from aggregator.collector.results import Noised
 from aggregator.entropy import Entropy
 from aggregator.steward.planner.proposal import Proposal
 from aggregator.steward.survey import Design, Figure, Question
-from aggregator.steward.survey.questions.labels import Multiple, YesNo
-from aggregator.steward.survey.questions.numbers import Number
-from aggregator.steward.survey.questions.vectors import Vector
-
-_POINTS = 21
-"""How many different answers a question about numbers has."""
-
-_CHOSEN = 2
-"""How many labels an answer has if several may be chosen."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +47,7 @@ def made_up_sums(design: Design, question: Question, people: int, shape: str) ->
 
     Their shape is "falling", "bell" or "even".
     """
-    answers = _answers(question)
+    answers = question.made_up_answers()
     sums = [0] * design.length
     for answer, count in zip(answers, shared_out(people, len(answers), shape), strict=True):
         for place, added in enumerate(design.measurement(answer)):
@@ -84,28 +74,3 @@ def shared_out(people: int, parts: int, shape: str) -> list[int]:
         shares.append(upto - placed)
         placed = upto
     return shares
-
-
-def _answers(question: Question) -> list[tuple[int, ...]]:
-    """Return the different answers, in order."""
-    match question:
-        case YesNo():
-            return [(0,), (1,)]
-        case Multiple(labels=labels, at_most=most):
-            chosen = min(_CHOSEN, most or len(labels))
-            places = range(len(labels))
-            return [tuple(places[first : first + chosen]) for first in places]
-        case Number():
-            return _spread_over([question.grid.steps])
-        case Vector():
-            return _spread_over([entry.grid.steps for entry in question.entries])
-        case _:
-            parts = question.designs()[0].length - 1  # the last part is no answer
-            return [(place,) for place in range(parts)]
-
-
-def _spread_over(steps: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return answers spread evenly from the least to the largest value of each range."""
-    return [
-        tuple(round(most * index / (_POINTS - 1)) for most in steps) for index in range(_POINTS)
-    ]

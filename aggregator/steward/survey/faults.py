@@ -14,14 +14,10 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from aggregator.service.config import in_words, place_of
-from aggregator.steward.survey.questions import AnyQuestion, Question
+from aggregator.steward.survey.questions import KINDS
 from aggregator.untrusted_text import escaped, meant
 
-_KINDS: Mapping[str, type[Question]] = {
-    get_args(kind.model_fields["kind"].annotation)[0]: kind
-    for kind in get_args(get_args(AnyQuestion)[0])
-}
-_ALL_KINDS = (*_KINDS, "text")
+_ALL_KINDS = (*KINDS, "text")
 """With the kind whose questions are not part of a report."""
 _LISTS: Mapping[str, str] = {
     "labels": '["yes", "no", "do not know"]',
@@ -138,8 +134,8 @@ def _known(location: tuple[int | str, ...], model: type[BaseModel]) -> set[str]:
     """Return the settings that are allowed in the table at a location."""
     models, own = [model], set[str]()
     for part in location:
-        if part in _KINDS:
-            own, models = _OF_EVERY_QUESTION, [_KINDS[str(part)]]
+        if part in KINDS:
+            own, models = _OF_EVERY_QUESTION, [KINDS[str(part)]]
         elif isinstance(part, str):
             fields = [each for one in models for each in _fields(one).items()]
             models = [below for name, kind in fields if name == part for below in _models(kind)]

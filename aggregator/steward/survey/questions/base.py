@@ -1,13 +1,15 @@
 """The properties and methods of every question."""
 
+import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
+from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from aggregator.client.survey.answers import Amount, Amounts, One
+from aggregator.client.survey.answers import Amount, Amounts, Answer, One
 from aggregator.client.survey.answers import Question as AsAsked
 from aggregator.client.survey.numbers import Beyond, Grid, Ranges, Unfit
 from aggregator.client.survey.read_meaning import question_of
@@ -27,11 +29,37 @@ MAY_HAVE_LINES = frozenset({"text"})
 """The members of a question whose text may have more than one line."""
 
 _PERCENT = 100
+_POINTS = 21
+"""How many different answers made-up people give to a question about numbers."""
 _MOST_ENTRIES = 2**32 - 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NumberField:
+    """A field of a survey's page in which a number is written.
+
+    Attributes:
+        low: The least possible number.
+        high: The largest.
+        step: The distance of possible numbers.
+        unit: Their unit.
+        label: What the field is called, if a question has several.
+        ranges: The least numbers of the equal ranges that are counted, if numbers are not.
+    """
+
+    low: Fraction
+    high: Fraction
+    step: Fraction
+    unit: str
+    label: str = ""
+    ranges: Grid | None = None
 
 
 class Question(BaseModel, ABC):
     """What every question has.
+
+    Each kind says in `is_answered_by` what an answer is, as the planner's page offers it, and in
+    `planned_by` by which fields of that page it is made.
 
     Attributes:
         name: Its name in files, commands and results.
@@ -41,6 +69,9 @@ class Question(BaseModel, ABC):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    is_answered_by: ClassVar[str]
+    planned_by: ClassVar[tuple[str, ...]] = ()
 
     name: str = Field(pattern=NAME)
     text: str = ""
@@ -92,6 +123,23 @@ class Question(BaseModel, ABC):
         """Return the question as clients read it from a task, asked with the named design."""
         table = self.model_dump(mode="json", by_alias=True)
         return question_of(table, design, _MOST_ENTRIES)
+
+    def options(self, words: Mapping[str, str]) -> Sequence[str]:  # noqa: ARG002  others need them
+        """Return what a survey's page offers to choose from, in these words."""
+        return self.choices
+
+    @property
+    def number_fields(self) -> Sequence[NumberField]:
+        """The fields of a survey's page in which numbers are written."""
+        return ()
+
+    def made_up_answers(self) -> Sequence[Answer]:
+        """Return the different answers of made-up people, in order."""
+        return [(place,) for place in range(self.simplest.length - 1)]  # the last is no answer
+
+    def range_of(self, figure: Figure, people: int) -> Fraction:  # noqa: ARG002  others need it
+        """Return the largest value less the least that a figure about some people can have."""
+        return Fraction(people)
 
     def labelled(
         self,
@@ -193,6 +241,11 @@ def sum_and_mean(
         Figure("sum", sum_.named(label, unit), group=group),
         Figure("mean", mean, is_wanted=True, group=group),
     ]
+
+
+def spread_over(steps: Sequence[int]) -> list[Answer]:
+    """Return answers spread evenly from the least to the largest number of each range."""
+    return [tuple(round(most * at / (_POINTS - 1)) for most in steps) for at in range(_POINTS)]
 
 
 def _is_beyond(given: object, asked: AsAsked) -> bool:

@@ -1,18 +1,25 @@
 """Questions that are answered with labels: one, some, or yes and no."""
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 from typing_extensions import override
 
+from aggregator.client.survey.answers import Answer
 from aggregator.steward.survey.cells import Cell, text
 from aggregator.steward.survey.designs import Design
 from aggregator.steward.survey.questions.base import Question, check_labels, counts
 
+_CHOSEN = 2
+"""How many labels a made-up answer has if several may be chosen."""
+
 
 class Choice(Question):
     """One label out of several."""
+
+    is_answered_by: ClassVar = "One answer from a list"
+    planned_by: ClassVar = ("labels",)
 
     kind: Literal["choice"]
     labels: tuple[str, ...] = Field(strict=False)
@@ -36,6 +43,9 @@ class Multiple(Question):
         separator: What separates the labels in one cell of text.
         nothing: A cell's text for choosing none of them; an empty cell is a missing answer.
     """
+
+    is_answered_by: ClassVar = "Several answers from a list"
+    planned_by: ClassVar = ("labels", "at_most")
 
     kind: Literal["multiple"]
     labels: tuple[str, ...] = Field(strict=False)
@@ -68,11 +78,23 @@ class Multiple(Question):
         name = "several answers"
         return (Design(name, self.as_asked(name), lambda sums: counts(sums, self.labels)),)
 
+    @override
+    def made_up_answers(self) -> Sequence[Answer]:
+        chosen = min(_CHOSEN, self.at_most or len(self.labels))
+        places = range(len(self.labels))
+        return [tuple(places[first : first + chosen]) for first in places]
+
 
 class YesNo(Question):
     """Yes or no; true, false, 1 and 0 are understood as well."""
 
+    is_answered_by: ClassVar = "Yes or no"
+
     kind: Literal["yes-no"]
+
+    @override
+    def options(self, words: Mapping[str, str]) -> Sequence[str]:
+        return words["yes"], words["no"]
 
     @override
     def designs(self) -> tuple[Design, ...]:

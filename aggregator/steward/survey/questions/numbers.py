@@ -1,14 +1,15 @@
 """Questions that are answered with one number."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 from typing_extensions import override
 
+from aggregator.client.survey.answers import Answer
 from aggregator.client.survey.numbers import Grid, as_text
 from aggregator.collector.results import Noised, Quantile, VarianceOfSome, combination
 from aggregator.steward.survey.cells import Cell, number
@@ -16,11 +17,13 @@ from aggregator.steward.survey.designs import NO_ANSWER, Design, Figure, Sums
 from aggregator.steward.survey.exact import Exact
 from aggregator.steward.survey.questions.base import (
     MAX_LABELS,
+    NumberField,
     Question,
     answered,
     check_labels,
     counts,
     grid_of,
+    spread_over,
     sum_and_mean,
 )
 
@@ -41,6 +44,9 @@ class Number(Question):
         clip: Whether a number beyond the range counts as the nearest in it; if not, it is refused.
         variance: Whether squares are added up as well.
     """
+
+    is_answered_by: ClassVar = "A number: its mean"
+    planned_by: ClassVar = ("low", "high", "step", "unit")
 
     kind: Literal["number"]
     low: Exact
@@ -78,6 +84,20 @@ class Number(Question):
     @override
     def crossed_designs(self) -> tuple[Design, ...]:
         return self.designs()[:1]
+
+    @property
+    @override
+    def number_fields(self) -> Sequence[NumberField]:
+        return (NumberField(self.low, self.high, self.step, self.unit),)
+
+    @override
+    def made_up_answers(self) -> Sequence[Answer]:
+        return spread_over([self.grid.steps])
+
+    @override
+    def range_of(self, figure: Figure, people: int) -> Fraction:
+        is_mean = figure.shows == "mean"
+        return self.high - self.low if is_mean else super().range_of(figure, people)
 
     def _of_moments(self, sums: Sums) -> list[Figure]:
         people, nobody, *moments = sums.best
@@ -126,6 +146,9 @@ class Bins(Question):
         quantiles: Which quantiles: 1/2 is the median.
     """
 
+    is_answered_by: ClassVar = "A number: in which range"
+    planned_by: ClassVar = ("edges", "unit")
+
     kind: Literal["bins"]
     edges: tuple[Exact, ...] = Field(strict=False)
     unit: str = ""
@@ -154,6 +177,10 @@ class Bins(Question):
     def designs(self) -> tuple[Design, ...]:
         return (self.labelled("histogram", self._counts_and_quantiles),)
 
+    @override
+    def options(self, words: Mapping[str, str]) -> Sequence[str]:
+        return [f"{each} {self.unit}".rstrip() for each in self.choices]
+
     def _counts_and_quantiles(self, sums: Sums) -> list[Figure]:
         figures = counts(sums, self.choices)
         for part in self.quantiles:
@@ -172,6 +199,9 @@ class Scale(Question):
         high: The last point.
         labels: The names of the points, if they are not their numbers.
     """
+
+    is_answered_by: ClassVar = "A scale, such as 1 to 5"
+    planned_by: ClassVar = ("low", "high")
 
     kind: Literal["scale"]
     low: int = 1
@@ -200,6 +230,11 @@ class Scale(Question):
     @override
     def designs(self) -> tuple[Design, ...]:
         return (self.labelled("histogram", self._counts_and_mean),)
+
+    @override
+    def range_of(self, figure: Figure, people: int) -> Fraction:
+        is_mean = figure.shows == "mean"
+        return Fraction(self.high - self.low) if is_mean else super().range_of(figure, people)
 
     def _counts_and_mean(self, sums: Sums) -> list[Figure]:
         mean = self.of_counts(sums.best[:-1], answered(sums))

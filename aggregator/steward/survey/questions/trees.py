@@ -2,19 +2,21 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from functools import cached_property
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import override
 
+from aggregator.client.survey.numbers import Grid
 from aggregator.client.survey.trees import Levels, levels_of
 from aggregator.collector.results import Tree
 from aggregator.steward.survey.cells import Cell, number
 from aggregator.steward.survey.designs import NO_ANSWER, Design, Figure, Sums
 from aggregator.steward.survey.exact import Exact
-from aggregator.steward.survey.questions.base import Question, check_labels, shares
+from aggregator.steward.survey.questions.base import NumberField, Question, check_labels, shares
 
 _MOST_LEAVES = 1024
 """The most leaves: every node's consistent estimate is computed from every count."""
@@ -44,6 +46,9 @@ class Hierarchy(Question):
         unit: The unit of the number.
         clip: Whether a number beyond the range counts in the nearest leaf; otherwise it is refused.
     """
+
+    is_answered_by: ClassVar = "A place in a hierarchy"
+    planned_by: ClassVar = ("regions",)
 
     kind: Literal["tree"]
     regions: tuple[Region, ...] = Field(default=(), strict=False)
@@ -79,14 +84,23 @@ class Hierarchy(Question):
         return levels_of(self.model_dump(mode="json"), _MOST_LEAVES)
 
     @property
-    def paths(self) -> list[str]:
-        """The labels of all leaves, each below those of all regions that it is in."""
-        return _full_names(self.levels)[-1]
-
-    @property
     @override
     def choices(self) -> Sequence[str]:
         return ()  # clients take no condition on a leaf if every level is asked
+
+    @override
+    def options(self, words: Mapping[str, str]) -> Sequence[str]:
+        return _full_names(self.levels)[-1] if self.regions else ()
+
+    @property
+    @override
+    def number_fields(self) -> Sequence[NumberField]:
+        match self:
+            case Hierarchy(low=Fraction() as low, high=Fraction() as high, leaves=int() as leaves):
+                grid = Grid(low, (high - low) / leaves, leaves, self.clip)
+                return (NumberField(low, high, Fraction(1), self.unit, ranges=grid),)
+            case _:
+                return ()
 
     @override
     def given(self, cells: Sequence[Cell], decimal_mark: str) -> object:

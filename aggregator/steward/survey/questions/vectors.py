@@ -3,16 +3,23 @@
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import override
 
+from aggregator.client.survey.answers import Answer
 from aggregator.client.survey.numbers import Grid
 from aggregator.steward.survey.cells import AnswerError, Cell, number
 from aggregator.steward.survey.designs import NO_ANSWER, Design, Figure, Sums
 from aggregator.steward.survey.exact import Exact
-from aggregator.steward.survey.questions.base import Question, grid_of, sum_and_mean
+from aggregator.steward.survey.questions.base import (
+    NumberField,
+    Question,
+    grid_of,
+    spread_over,
+    sum_and_mean,
+)
 
 
 class Column(BaseModel):
@@ -57,6 +64,9 @@ class Vector(Question):
         entries: The columns, as `[[question.column]]`.
     """
 
+    is_answered_by: ClassVar = "Several numbers at once"
+    planned_by: ClassVar = ("columns",)
+
     kind: Literal["vector"]
     entries: tuple[Column, ...] = Field(alias="column", strict=False, min_length=1)
 
@@ -95,3 +105,18 @@ class Vector(Question):
 
         extremes = (tuple(0 for _ in steps), tuple(steps))
         return (Design("sums", self.as_asked("sums"), figures, extremes),)
+
+    @property
+    @override
+    def number_fields(self) -> Sequence[NumberField]:
+        return [NumberField(e.low, e.high, e.step, e.unit, e.name) for e in self.entries]
+
+    @override
+    def made_up_answers(self) -> Sequence[Answer]:
+        return spread_over([entry.grid.steps for entry in self.entries])
+
+    @override
+    def range_of(self, figure: Figure, people: int) -> Fraction:
+        ranges = {entry.name: entry.high - entry.low for entry in self.entries}
+        is_mean = figure.shows == "mean"
+        return ranges[figure.quantity.label] if is_mean else super().range_of(figure, people)

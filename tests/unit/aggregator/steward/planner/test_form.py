@@ -9,8 +9,8 @@ from aggregator.errors import ParameterError
 from aggregator.steward.planner.fields import MOST_LINES
 from aggregator.steward.planner.form import DEFAULTS, Draft
 from aggregator.steward.planner.survey_file import regions, toml
-from aggregator.steward.planner.survey_question import KINDS
-from aggregator.steward.survey import faults, survey_from_toml
+from aggregator.steward.planner.survey_question import FIELDS, KINDS
+from aggregator.steward.survey import questions, survey_from_toml
 from tests.support.patience import measured
 
 TODAY = date(2026, 11, 25)
@@ -87,7 +87,7 @@ def test_a_hierarchy_is_read_from_how_far_in_its_lines_are() -> None:
         ({"labels": "x\nx"}, "is there twice"),
         ({"kind": "<script>"}, "kind must be one of choice,"),
         ({"kind": "scale", "high": "1000000"}, "a scale has from 2 to"),
-        ({"kind": "scale", "high": "5.5"}, "high of a scale must be a whole number"),
+        ({"kind": "scale", "high": "5.5"}, "question question: high: must be a whole number"),
         ({"kind": "number", "low": "5", "high": "1"}, "high must be above low"),
         ({"kind": "number", "high": "1" + "0" * 19}, "at most 2^40"),
         ({"kind": "bins", "edges": "3 2 1"}, "edges: must be in ascending order"),
@@ -118,5 +118,5 @@ def test_each_field_with_several_lines_has_a_bound() -> None:
     assert {name for name, value in DEFAULTS.items() if "\n" in value} == MOST_LINES.keys()
 
 
-def test_the_planner_knows_every_kind_of_question() -> None:
-    assert set(KINDS) == set(faults._KINDS)
+def test_each_field_of_some_kinds_is_one_that_a_kind_is_made_by() -> None:
+    assert {field for kind in questions.KINDS.values() for field in kind.planned_by} == set(FIELDS)
