@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from aggregator.client.survey.answers import Amount, Entries, Question, ones_at
 from aggregator.errors import ParameterError
 
+GROUPS = "groups must be the labels, bins or points of another question of which each has one"
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Table:
@@ -37,10 +39,7 @@ class Table:
                 raise ParameterError(f"tables: the survey has no question {each!r}")
         asked, grouping = questions[places[name]], questions[places[by]]
         if not grouping.makes_groups or name == by:
-            raise ParameterError(
-                f"tables: {name} by {by}: groups must be the labels, bins or points of another "
-                "question of which each person has one"
-            )
+            raise ParameterError(f"tables: {name} by {by}: {GROUPS}")
         if not (asked.makes_groups or isinstance(asked, Amount)):
             raise ParameterError(f"tables: {name} by {by}: a table is of one answer or one number")
         groups = grouping.length - 1

@@ -12,6 +12,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from aggregator.client.survey.routing import Routing
+from aggregator.client.survey.tables import GROUPS, Table
 from aggregator.errors import ParameterError
 from aggregator.protocol.task_documents import check_text
 from aggregator.steward.survey.conditions import routing_of
@@ -27,8 +28,6 @@ _CONFIG = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 Pair: TypeAlias = Annotated[tuple[str, str], Field(strict=False)]
-
-_NO_GROUPS = "groups must be the labels, bins or points of which each person has one"
 
 
 class Budget(BaseModel):
@@ -136,27 +135,17 @@ class Survey(BaseModel):
                 f"max_reports: must be at least min_batch_size ({self.min_batch_size}), "
                 f"not {self.max_reports}"
             )
-        try:
-            _ = self.windows, self.routing
-        except ParameterError as error:
-            raise ValueError(str(error)) from None
+        _ = self.windows, self.routing  # raise what is wrong with them
         return self
 
     def _check_tables(self, names: Sequence[str]) -> None:
         if self.by is not None and self.by not in names:
             raise ValueError(f"by: must be the name of a question, not {self.by!r}")
         if self.by is not None and not self.question(self.by).makes_groups:
-            raise ValueError(f"by: {self.by}: {_NO_GROUPS}")
+            raise ValueError(f"by: {self.by}: {GROUPS}")
+        asked = [each.question.simplest for each in self.questions]
         for of, by in () if self.tables == "all" else self.tables:
-            for name in (of, by):
-                if name not in names:
-                    raise ValueError(f"tables: there is no question {name!r}")
-            if of == by:
-                raise ValueError(f"tables: {of} by itself is no table")
-            if not self.question(by).makes_groups:
-                raise ValueError(f"tables: {by}: {_NO_GROUPS}")
-            if not self.question(of).crossed_designs():
-                raise ValueError(f"tables: {of}: a table is of one answer or one number a person")
+            Table.of_pair(asked, of, by)
 
     @property
     def budget_of_a_report(self) -> Budget:

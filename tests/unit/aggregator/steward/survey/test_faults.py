@@ -5,7 +5,7 @@ import re
 import pytest
 
 from aggregator.errors import ParameterError
-from aggregator.steward.survey import survey_from_toml
+from aggregator.steward.survey import questions, survey_from_toml
 
 GOOD = """
 title = "Visits"
@@ -30,7 +30,7 @@ kind = "number"
 low = 0
 high = 240
 """
-KINDS = "choice, multiple, yes-no, number, bins, scale, vector, tree, text"
+KINDS = ", ".join([*questions.KINDS, "text"])
 
 
 def said_of(text: str) -> list[str]:

@@ -141,10 +141,16 @@ def test_chosen_tables_are_those() -> None:
         ('by = "nobody"', "by: must be the name of a question, not 'nobody'"),
         ('by = "cigarettes"', "by: cigarettes: groups must be the labels"),
         ('by = "pains"', "by: pains: groups must be"),
-        ('tables = [["mood", "age"]]', "tables: there is no question 'age'"),
-        ('tables = [["mood", "mood"]]', "tables: mood by itself is no table"),
-        ('tables = [["pains", "mood"]]', "tables: pains: a table is of one answer or one number"),
-        ('tables = [["mood", "cigarettes"]]', "tables: cigarettes: groups must be"),
+        ('tables = [["mood", "age"]]', "tables: the survey has no question 'age'"),
+        (
+            'tables = [["mood", "mood"]]',
+            "tables: mood by mood: groups must be",
+        ),
+        (
+            'tables = [["pains", "mood"]]',
+            "tables: pains by mood: a table is of one answer or one number",
+        ),
+        ('tables = [["mood", "cigarettes"]]', "tables: mood by cigarettes: groups must be"),
         ('tables = "some"', "tables"),
     ],
 )
