@@ -18,7 +18,7 @@ from aggregator.steward.survey.designs import NO_ANSWER, Design, Figure, Sums
 from aggregator.steward.survey.model import Budget, Survey, survey_from_toml
 from aggregator.steward.survey.plan import Plan, PlannedPart, Spread, Way, plan
 from aggregator.steward.survey.questions import Question
-from aggregator.steward.survey.report_layout import Part, Sheet
+from aggregator.steward.survey.report_parts import Part, Sheet
 from aggregator.steward.survey.windows import Windows
 from aggregator.steward.survey.write_meaning import Meaning
 

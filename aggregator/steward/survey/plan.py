@@ -26,7 +26,7 @@ from aggregator.errors import ParameterError
 from aggregator.steward.survey.designs import Design, Figure, Sums
 from aggregator.steward.survey.model import Asked, Budget, Survey
 from aggregator.steward.survey.questions import Question
-from aggregator.steward.survey.report_layout import Part, Sheet
+from aggregator.steward.survey.report_parts import Part, Sheet
 
 _DELTA = Fraction(1, 10**6)
 """The delta at which the guarantee of a budget in rho is also stated in epsilon."""

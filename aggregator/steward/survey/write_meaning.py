@@ -18,7 +18,7 @@ from aggregator.protocol.task import Task
 from aggregator.steward.survey.conditions import Conditions, routing_of
 from aggregator.steward.survey.questions import AnyQuestion, Question
 from aggregator.steward.survey.questions.base import MAY_HAVE_LINES
-from aggregator.steward.survey.report_layout import Sheet
+from aggregator.steward.survey.report_parts import Sheet
 from aggregator.steward.survey.windows import Windows
 from aggregator.untrusted_text import first_unsafe_member
 

@@ -11,9 +11,9 @@ from aggregator.collector.results import Batch, Noised
 from aggregator.collector.results.consistency import Consistent
 from aggregator.dp.sensitivity import max_entry
 from aggregator.errors import ParameterError
+from aggregator.steward.survey.by_group import ByGroup, by_group
 from aggregator.steward.survey.designs import Design, Figure, Sums
 from aggregator.steward.survey.questions import Question
-from aggregator.steward.survey.tables import ByGroup, by_group
 from aggregator.vdaf.circuits import Sections
 from aggregator.vdaf.prio3 import Prio3
 
