@@ -55,7 +55,8 @@ class Labels:
         self.choices = labels
         self._places = {label: place for place, label in enumerate(labels)}
         if len(self._places) < len(labels):
-            twice = next(label for label in labels if labels.count(label) > 1)
+            # Not by counting each: a hostile meaning may have very many labels.
+            twice = next(label for place, label in enumerate(labels) if self._places[label] > place)
             raise ValueError(f"labels: {twice!r} is there twice")
         more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
         self.said = f"one of {', '.join(map(repr, labels[:_SHOWN]))}{more}"

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from aggregator.client.survey.answers import Amount, Amounts, Answer, One
+from aggregator.client.survey.answers import Amount, Amounts, Answer, Labels, One
 from aggregator.client.survey.answers import Question as AsAsked
 from aggregator.client.survey.numbers import Beyond, Grid, Ranges, Unfit
 from aggregator.client.survey.read_meaning import question_of
@@ -202,9 +202,7 @@ def check_labels(labels: Sequence[str], least: int = 2) -> None:
     """Refuse labels that are too few, too many, empty or repeated, by a ValueError."""
     if not least <= len(labels) <= MAX_LABELS:
         raise ValueError(f"labels: from {least} to {MAX_LABELS:,} are possible, not {len(labels)}")
-    if len(set(labels)) != len(labels):
-        twice = next(label for label in labels if labels.count(label) > 1)
-        raise ValueError(f"labels: {twice!r} is there twice")
+    Labels(labels)  # refuses one that is there twice
     if not all(label.strip() for label in labels):
         raise ValueError("labels: one label is empty")
     if NO_ANSWER in labels:

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 
 from aggregator.client.survey.answer_sheet import AnswerSheet
 from aggregator.client.survey.answers import AnswerError
+from aggregator.client.survey.read_meaning import question_of
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task, info_with_digest
 from aggregator.protocol.task_file import task_from_toml, task_to_toml
@@ -317,6 +318,13 @@ def test_questions_that_are_larger_together_than_a_report_are_not_made() -> None
         meaning["questions"].append({**first, "question": question})
     with pytest.raises(ParameterError, match="not that of a survey"):
         AnswerSheet.of_task(task_with(Meaning.of_task(task).sheet, json.dumps(meaning)))
+
+
+def test_a_label_that_is_there_twice_among_very_many_is_found_at_once() -> None:
+    """To count each would take ten thousand million steps, which a few bytes would ask for."""
+    labels = [*map(str, range(100_000)), "99999"]
+    with pytest.raises(ValueError, match="labels: '99999' is there twice"):
+        question_of({"kind": "choice", "name": "q", "labels": labels}, "one answer", 10**6)
 
 
 def test_a_name_that_two_questions_have_is_refused() -> None:
