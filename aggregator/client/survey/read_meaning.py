@@ -9,18 +9,8 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from aggregator.client.survey.answers import (
-    Amount,
-    Amounts,
-    Labels,
-    One,
-    Points,
-    Question,
-    Some,
-    Takes,
-    YesNo,
-    ones_at,
-)
+from aggregator.client.survey.alternatives import Labels, Points, Takes, YesNo
+from aggregator.client.survey.answers import Amount, Amounts, One, Question, Some, ones_at
 from aggregator.client.survey.numbers import Grid, Ranges, exact
 from aggregator.client.survey.trees import levels_of, texts
 

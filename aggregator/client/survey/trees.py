@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from aggregator.client.survey.answers import Labels, Takes
+from aggregator.client.survey.alternatives import Labels, Takes
 from aggregator.client.survey.numbers import Ranges, exact
 
 

@@ -9,7 +9,8 @@ from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from aggregator.client.survey.answers import Amount, Amounts, Answer, Labels, One
+from aggregator.client.survey.alternatives import Labels
+from aggregator.client.survey.answers import Amount, Amounts, Answer, One
 from aggregator.client.survey.answers import Question as AsAsked
 from aggregator.client.survey.numbers import Beyond, Grid, Ranges, Unfit
 from aggregator.client.survey.read_meaning import question_of
