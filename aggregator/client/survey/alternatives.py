@@ -8,7 +8,7 @@ from aggregator.client.survey.numbers import Unfit, number
 _SHOWN = 8
 
 
-class Takes(Protocol):
+class Alternatives(Protocol):
     """The possible answers of a question that takes one of several."""
 
     @property
@@ -36,7 +36,7 @@ class Labels:
         self.said = f"one of {', '.join(map(repr, labels[:_SHOWN]))}{more}"
 
     def place(self, answer: object) -> int:
-        """See `Takes`."""
+        """See `Alternatives`."""
         if isinstance(answer, str):
             for written in (answer, answer.strip()):
                 if written in self._places:
@@ -44,7 +44,7 @@ class Labels:
         raise Unfit(f"must be {self.said}")
 
     def data(self) -> dict[str, object]:
-        """See `Takes`."""
+        """See `Alternatives`."""
         return {"labels": list(self.choices)}
 
 
@@ -58,7 +58,7 @@ class YesNo:
     }
 
     def place(self, answer: object) -> int:
-        """See `Takes`."""
+        """See `Alternatives`."""
         if isinstance(answer, int) and answer in (0, 1):
             answer = str(int(answer))
         written = answer.strip().lower() if isinstance(answer, str) else ""
@@ -67,7 +67,7 @@ class YesNo:
         return self._PLACES[written]
 
     def data(self) -> dict[str, object]:
-        """See `Takes`."""
+        """See `Alternatives`."""
         return {"labels": list(self.choices)}
 
 
@@ -80,13 +80,13 @@ class Points:
 
     @property
     def choices(self) -> Sequence[str]:
-        """See `Takes`."""
+        """See `Alternatives`."""
         if self._labels is not None:
             return self._labels.choices
         return [str(point) for point in range(self._low, self._high + 1)]
 
     def place(self, answer: object) -> int:
-        """See `Takes`."""
+        """See `Alternatives`."""
         said = f"must be a whole number from {self._low} to {self._high}"
         if self._labels is not None:
             said += f", or {self._labels.said}"
@@ -104,6 +104,6 @@ class Points:
         return int(value) - self._low
 
     def data(self) -> dict[str, object]:
-        """See `Takes`."""
+        """See `Alternatives`."""
         named = self._labels.data() if self._labels is not None else {}
         return {"points": [self._low, self._high], **named}

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from typing_extensions import override
 
-from aggregator.client.survey.alternatives import Labels, Takes
+from aggregator.client.survey.alternatives import Alternatives, Labels
 from aggregator.client.survey.numbers import Grid, Unfit
 from aggregator.errors import ParameterError
 
@@ -92,13 +92,13 @@ class Question(ABC):
 class One(Question):
     """One answer of several: each adds one to the entries `ones` of sections of these `lengths`."""
 
-    takes: Takes = dataclasses.field(repr=False)
+    alternatives: Alternatives = dataclasses.field(repr=False)
     ones: Sequence[Sequence[int]] = dataclasses.field(repr=False)
     lengths: Sequence[int]
 
     @override
     def parse(self, answer: object) -> Answer:
-        return (self.takes.place(answer),)
+        return (self.alternatives.place(answer),)
 
     @override
     def _added(self, answer: Answer) -> Entries:
@@ -108,7 +108,7 @@ class One(Question):
     @property
     @override
     def choices(self) -> Sequence[str]:
-        return self.takes.choices if self.makes_groups else ()
+        return self.alternatives.choices if self.makes_groups else ()
 
     @property
     @override
@@ -122,7 +122,7 @@ class One(Question):
     @override
     def data(self) -> dict[str, object]:
         ones = [list(each) for each in self.ones]
-        return {**Question.data(self), "kind": "one", **self.takes.data(), "ones": ones}
+        return {**Question.data(self), "kind": "one", **self.alternatives.data(), "ones": ones}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

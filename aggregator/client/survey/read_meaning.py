@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from aggregator.client.survey.alternatives import Labels, Points, Takes, YesNo
+from aggregator.client.survey.alternatives import Alternatives, Labels, Points, YesNo
 from aggregator.client.survey.answers import Amount, Amounts, One, Question, Some, ones_at
 from aggregator.client.survey.numbers import Grid, Ranges, exact
 from aggregator.client.survey.trees import levels_of, texts
@@ -54,12 +54,12 @@ def _bins(name: str, asked: _Asked, most: int) -> Question:
 
 def _leaves(name: str, asked: _Asked, most: int) -> Question:
     levels = levels_of(asked, most)
-    return _one(name, levels.takes, levels.sizes[-1:], most)
+    return _one(name, levels.alternatives, levels.sizes[-1:], most)
 
 
 def _every_level(name: str, asked: _Asked, most: int) -> Question:
     levels = levels_of(asked, most)
-    return _one(name, levels.takes, levels.sizes, most, levels.paths)
+    return _one(name, levels.alternatives, levels.sizes, most, levels.paths)
 
 
 def _multiple(name: str, asked: _Asked, most: int) -> Question:
@@ -108,7 +108,7 @@ _WAYS: Mapping[tuple[str, str], _Way] = {
 
 def _one(
     name: str,
-    takes: Takes,
+    alternatives: Alternatives,
     sizes: Sequence[int],
     most: int,
     paths: Sequence[Sequence[int]] | None = None,
@@ -119,14 +119,14 @@ def _one(
     answer is counted, and is left out if there is one level, of the answers themselves.
     """
     _bounded(sum(sizes) + len(sizes), most)
-    if len(takes.choices) != sizes[-1]:
+    if len(alternatives.choices) != sizes[-1]:
         raise ValueError("not a label for each")
     *starts, length = [0, *itertools.accumulate(size + 1 for size in sizes)]
     nodes = zip(*(paths or [range(sizes[-1])]), strict=True)
     return One(
         name=name,
         nothing=ones_at([start + size for start, size in zip(starts, sizes, strict=True)], length),
-        takes=takes,
+        alternatives=alternatives,
         ones=[[start + at for start, at in zip(starts, path, strict=True)] for path in nodes],
         lengths=[size + 1 for size in sizes],
     )

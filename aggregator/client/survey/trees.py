@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from aggregator.client.survey.alternatives import Labels, Takes
+from aggregator.client.survey.alternatives import Alternatives, Labels
 from aggregator.client.survey.numbers import Ranges, exact
 
 
@@ -13,12 +13,12 @@ class Levels:
     """The levels of a hierarchy, the top first.
 
     Attributes:
-        takes: What people answer: one of the leaves.
+        alternatives: What people answer: one of the leaves.
         labels: Of each level, the labels of its nodes.
         parents: Of each level but the first, the node above that each of its nodes belongs to.
     """
 
-    takes: Takes
+    alternatives: Alternatives
     labels: Sequence[Sequence[str]]
     parents: Sequence[Sequence[int]]
 

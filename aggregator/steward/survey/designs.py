@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from aggregator.client.survey.answers import Answer, Entries
-from aggregator.client.survey.answers import Question as AsAsked
+from aggregator.client.survey.answers import Question as ClientQuestion
 from aggregator.collector.results import Noised, Quantity
 
 NO_ANSWER = "no answer"
@@ -55,14 +55,14 @@ class Design:
 
     Attributes:
         name: Tells it apart from the question's other designs, and is bound into the task.
-        asked: How clients read it from the task; it alone defines what an answer adds.
+        client_question: How clients read it from the task; it alone defines what an answer adds.
         figures: Returns what the sums of its sections show.
         extremes: Answers that make up a typical batch in equal parts: the least and the largest.
         labels: The labels of its section, if tables can be made of it, without "no answer".
     """
 
     name: str
-    asked: AsAsked
+    client_question: ClientQuestion
     figures: Callable[[Sums], list[Figure]]
     extremes: tuple[Answer, ...] = ((0,),)
     labels: tuple[str, ...] = ()
@@ -70,16 +70,16 @@ class Design:
     @property
     def length(self) -> int:
         """The number of entries in all its sections."""
-        return self.asked.length
+        return self.client_question.length
 
     @property
     def nobody(self) -> int:
         """The entry that counts people who gave no answer: the last to which giving none adds."""
-        return max(place for place, added in enumerate(self.asked.nothing) if added)
+        return max(place for place, added in enumerate(self.client_question.nothing) if added)
 
     def measurement(self, answer: Answer | None) -> Entries:
         """Return what an answer adds to each entry; None means no answer."""
-        return self.asked.added(answer)
+        return self.client_question.added(answer)
 
     def answered(self, sums: Sums) -> Noised:
         """Return how many people gave an answer, from the sums of its sections."""

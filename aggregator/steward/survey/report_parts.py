@@ -70,7 +70,7 @@ class Sheet:
         Raises `ParameterError` if a table is of unknown questions, or of questions that cannot have
         one.
         """
-        return AnswerSheet.of([design.asked for _, design in self.asked], self.tables)
+        return AnswerSheet.of([design.client_question for _, design in self.asked], self.tables)
 
     @cached_property
     def parts(self) -> list[Part]:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from aggregator.client.survey.alternatives import Labels
 from aggregator.client.survey.answers import Amount, Amounts, Answer, One
-from aggregator.client.survey.answers import Question as AsAsked
+from aggregator.client.survey.answers import Question as ClientQuestion
 from aggregator.client.survey.numbers import Beyond, Grid, Ranges, Unfit
 from aggregator.client.survey.read_meaning import question_of
 from aggregator.collector.results import Noised, ratio
@@ -116,11 +116,11 @@ class Question(BaseModel, ABC):
         """Return every way to ask it, the simplest first."""
 
     @cached_property
-    def simplest(self) -> AsAsked:
+    def simplest(self) -> ClientQuestion:
         """The question as clients read it if it is asked in the simplest way."""
-        return self.designs()[0].asked
+        return self.designs()[0].client_question
 
-    def as_asked(self, design: str) -> AsAsked:
+    def client_question(self, design: str) -> ClientQuestion:
         """Return the question as clients read it from a task, asked with the named design."""
         table = self.model_dump(mode="json", by_alias=True)
         return question_of(table, design, _MOST_ENTRIES)
@@ -152,7 +152,7 @@ class Question(BaseModel, ABC):
 
         Counts and shares are shown unless `figures` are given.
         """
-        asked = self.as_asked(name)
+        asked = self.client_question(name)
         shown = tuple(labels or asked.choices)
         of_counts = figures or (lambda sums: counts(sums, shown))
         return Design(name, asked, of_counts, ((0,), (len(shown) - 1,)), shown)
@@ -164,7 +164,7 @@ class Question(BaseModel, ABC):
     @property
     def makes_groups(self) -> bool:
         """Whether tables by this question's answers can be made."""
-        return any(design.asked.makes_groups for design in self.designs())
+        return any(design.client_question.makes_groups for design in self.designs())
 
     def of_counts(
         self,
@@ -247,10 +247,10 @@ def spread_over(steps: Sequence[int]) -> list[Answer]:
     return [tuple(round(most * at / (_POINTS - 1)) for most in steps) for at in range(_POINTS)]
 
 
-def _is_beyond(given: object, asked: AsAsked) -> bool:
+def _is_beyond(given: object, asked: ClientQuestion) -> bool:
     """Return whether a number that was given is below the least or above the largest possible."""
     match given, asked:
-        case Fraction(), Amount(grid=limits) | One(takes=Ranges() as limits):
+        case Fraction(), Amount(grid=limits) | One(alternatives=Ranges() as limits):
             return not limits.low <= given <= limits.high
         case dict(), Amounts(grids=grids):
             return any(not each.low <= given[name] <= each.high for name, each in grids.items())

@@ -76,7 +76,7 @@ class Multiple(Question):
     @override
     def designs(self) -> tuple[Design, ...]:
         name = "several answers"
-        return (Design(name, self.as_asked(name), lambda sums: counts(sums, self.labels)),)
+        return (Design(name, self.client_question(name), lambda sums: counts(sums, self.labels)),)
 
     @override
     def made_up_answers(self) -> Sequence[Answer]:

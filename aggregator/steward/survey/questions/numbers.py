@@ -75,7 +75,7 @@ class Number(Question):
         steps = self.grid.steps
         name = "sum and squares" if self.variance else "sum"
         extremes = ((0,), (steps,))
-        moments = Design(name, self.as_asked(name), self._of_moments, extremes)
+        moments = Design(name, self.client_question(name), self._of_moments, extremes)
         if steps >= _MOST_BINS:
             return (moments,)
         names = [as_text(self.grid.low + index * self.grid.step) for index in range(steps + 1)]

@@ -126,7 +126,7 @@ class Hierarchy(Question):
         ways = [self.labelled("leaves", from_leaves, names[-1])]
         if parents:
             name, extremes = "every level", ((0,), (len(labels[-1]) - 1,))
-            ways.append(Design(name, self.as_asked(name), from_all, extremes))
+            ways.append(Design(name, self.client_question(name), from_all, extremes))
         return tuple(ways)
 
 

@@ -104,7 +104,7 @@ class Vector(Question):
             return [*found, Figure("count", nobody.named(NO_ANSWER))]
 
         extremes = (tuple(0 for _ in steps), tuple(steps))
-        return (Design("sums", self.as_asked("sums"), figures, extremes),)
+        return (Design("sums", self.client_question("sums"), figures, extremes),)
 
     @property
     @override
