@@ -38,7 +38,7 @@ class Labels:
     def place(self, answer: object) -> int:
         """See `Alternatives`."""
         if isinstance(answer, str):
-            for written in (answer, answer.strip()):
+            for written in (answer, answer.strip()):  # a label may begin with a blank itself
                 if written in self._places:
                     return self._places[written]
         raise Unfit(f"must be {self.said}")
@@ -59,7 +59,7 @@ class YesNo:
 
     def place(self, answer: object) -> int:
         """See `Alternatives`."""
-        if isinstance(answer, int) and answer in (0, 1):
+        if isinstance(answer, int) and answer in (0, 1):  # a larger number may be too long for text
             answer = str(int(answer))
         written = answer.strip().lower() if isinstance(answer, str) else ""
         if written not in self._PLACES:

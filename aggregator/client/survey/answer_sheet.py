@@ -175,10 +175,11 @@ class AnswerSheet:
         return [name for name, is_asked in asked.items() if not is_asked]
 
     def _read_answers(self, answers: Mapping[str, object]) -> list[Answer | None]:
-        """Return the answer to each question; that to one which is not asked is not even read."""
+        """Return the answer to each question; None for one that is not asked, whatever is given."""
         self._check_names(answers)
         found = list[Answer | None]()
         for question, needs in zip(self.questions, self.routing.needs, strict=True):
+            # A field that was hidden may still hold what was written: an error would tell of it.
             is_asked = not needs or are_met(needs, found)
             found.append(question.read(answers.get(question.name)) if is_asked else None)
         return found

@@ -43,6 +43,7 @@ def number(answer: object) -> Fraction:
         case int() | Fraction():
             return Fraction(answer)
         case float() if math.isfinite(answer):
+            # Not `repr`: NumPy's numbers are floats that add their type to it.
             return Fraction(Decimal(float.__repr__(answer)))
         case Decimal() if answer.is_finite() and abs(answer.adjusted()) <= _MAX_DIGITS:
             return Fraction(answer)

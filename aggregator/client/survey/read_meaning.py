@@ -137,6 +137,7 @@ def _grid(asked: Mapping[str, Any]) -> Grid:
 
 
 def _bounded(count: int, most: int) -> int:
+    # A few bytes of a hostile meaning could otherwise ask for any amount of memory.
     if not 1 <= count <= most:
         raise ValueError("not of this task")
     return count

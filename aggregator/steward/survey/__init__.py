@@ -4,9 +4,10 @@
     for planned in plan(survey).parts:
         print(planned.part.name, planned.share, planned.error)
 
-A question (`questions`) defines its answers and the designs (`designs`) that can ask it. A `sheet`
-is all questions, and tables of two (`tables`), in one report. `plan` chooses the designs and splits
-the budget. What the numbers mean (`meaning`) is bound into the task.
+Each kind of question (`questions`) has designs (`designs`), the ways to ask it. A `Sheet` is all
+questions, and tables of two (`by_group`), in one report (`report_parts`); where each is in it, the
+client's `AnswerSheet` says. `plan` chooses the designs and splits the budget. What the numbers mean
+is bound into the task (`write_meaning`).
 """
 
 from typing import TYPE_CHECKING

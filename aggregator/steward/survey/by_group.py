@@ -82,6 +82,7 @@ class CountsByGroup(ByGroup):
 
     def _cells(self, sums: Sums) -> dict[str, list[Noised]]:
         """Return, by the label of each group, how many of its people gave each answer."""
+        # A row for each answer; its last cell is of people in no group.
         labels, columns = self.design.labels, len(self.groups) + 1
         return {
             group: [
@@ -100,6 +101,7 @@ class NumbersByGroup(ByGroup):
         assert isinstance(self.question, Number)  # noqa: S101  nothing else has powers
         size, found = len(self.groups), []
         for place, group in enumerate(self.groups):
+            # After one count for each group and one for nobody, a sum for each group and power.
             moments = sums.best[size + 1 + place :: size]
             found += self.question.moments(sums.best[place], moments, group)
         return found

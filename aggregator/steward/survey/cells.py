@@ -58,6 +58,7 @@ def number(cell: Cell, decimal_mark: str) -> Fraction:
     """
     written: object = cell
     if isinstance(cell, str) and decimal_mark == ",":
+        # A point would be a separator of thousands, or a decimal mark after all: refuse it.
         written = cell.replace(".", "_").replace(",", ".")
     try:
         return exact_number(written)
