@@ -20,7 +20,7 @@ from aggregator.steward.planning import answers, answers_error
 from aggregator.steward.planning.advise import STRENGTHS, Advice, advise
 from aggregator.steward.planning.output import PlanAnswer
 from aggregator.steward.planning.question import Question as Asked
-from aggregator.steward.survey import Design, Plan, PlannedPart, Question, Sheet, Spread, plan
+from aggregator.steward.survey import Design, Plan, PlannedPart, Sheet, Spread, plan
 from aggregator.steward.survey.plan import bases, spreads, typical_sums
 from aggregator.vdaf.circuits import Circuit
 
@@ -228,13 +228,13 @@ def _least_precise(draft: Draft, design: Design, strength: Fraction) -> LeastPre
         mechanism = BySection(base, equal_errors(base, sheet.circuit, sheet.units()))
         sums = typical_sums(sheet, mechanism, draft.people, as_released=True)
         made = spreads(sheet.parts[0], sums)
-        found += [_of(each, draft.question, draft.people) for each in made]
+        found += [_of(each, draft.people) for each in made]
     return max(found, key=lambda each: each.part)
 
 
-def _of(spread: Spread, question: Question, people: int) -> LeastPrecise:
+def _of(spread: Spread, people: int) -> LeastPrecise:
     width, figure = spread.half_width(), spread.figure
-    part = width / question.range_of(figure, people)
+    part = width / (figure.range or people)
     return LeastPrecise(part, width, figure.shows, figure.quantity.unit)
 
 

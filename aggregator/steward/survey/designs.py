@@ -21,12 +21,14 @@ class Figure:
         quantity: The value, with its label, unit and interval.
         is_wanted: Whether designs are compared by its error.
         group: In a table, the label of the group of people that the figure is about.
+        range: The largest value that it can have less the least; None for the number of people.
     """
 
     shows: str
     quantity: Quantity
     is_wanted: bool = False
     group: str = ""
+    range: Fraction | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """A question on the page that is answered with options or numbers: its fields, and its data."""
 
 from collections.abc import Mapping
+from fractions import Fraction
 from html import escape
 
 from aggregator.client.survey.answers import Some
@@ -48,10 +49,10 @@ class Part:
 
     def data(self) -> dict[str, object]:
         """Return the question's data for the script."""
-        # A number is written, and the range that it is in is counted.
-        ranges = [field.ranges.data() for field in self._numbers if field.ranges]
-        of_ranges = {"range": ranges[0]} if ranges else {}
-        return {"text": self._text, "names": self._names(), **of_ranges}
+        found: dict[str, object] = {"text": self._text, "names": self._names()}
+        if self._numbers and self._numbers[0].is_in_range:
+            found["range"] = self._numbers[0].grid.data()
+        return found
 
     def html(self, words: Words, place: int, count: int) -> str:
         """Return its fields; it is number `place` of the `count` questions shown at first."""
@@ -112,7 +113,7 @@ class Part:
 
     def _of_range(self, field: NumberField) -> str:
         """Return which numbers are possible, in words."""
-        name = "number" if field.step == 1 else "number_in_steps"
+        name = "number" if field.is_in_range or field.grid.step == 1 else "number_in_steps"
         return filled(self._words[name], **_range_names(field))
 
     def _option(self, kind: str, value: str, label: str) -> str:
@@ -138,5 +139,6 @@ def _described(own: str, hint: str, name: str) -> str:
 
 
 def _range_names(field: NumberField) -> dict[str, str]:
-    low, high, step = map(as_text, (field.low, field.high, field.step))
-    return {"low": low, "high": high, "step": step}
+    grid = field.grid
+    step = Fraction(1) if field.is_in_range else grid.step
+    return {"low": as_text(grid.low), "high": as_text(grid.high), "step": as_text(step)}

@@ -40,20 +40,16 @@ class NumberField:
     """A field of a survey's page in which a number is written.
 
     Attributes:
-        low: The least possible number.
-        high: The largest.
-        step: The distance of possible numbers.
+        grid: The possible numbers.
         unit: Their unit.
         label: What the field is called, if a question has several.
-        ranges: The least numbers of the equal ranges that are counted, if numbers are not.
+        is_in_range: Whether any number is possible, and counted in its range from step to step.
     """
 
-    low: Fraction
-    high: Fraction
-    step: Fraction
+    grid: Grid
     unit: str
     label: str = ""
-    ranges: Grid | None = None
+    is_in_range: bool = False
 
 
 class Question(BaseModel, ABC):
@@ -137,10 +133,6 @@ class Question(BaseModel, ABC):
     def made_up_answers(self) -> Sequence[Answer]:
         """Return the different answers of made-up people, in order."""
         return [(place,) for place in range(self.simplest.length - 1)]  # the last is no answer
-
-    def range_of(self, figure: Figure, people: int) -> Fraction:  # noqa: ARG002  others need it
-        """Return the largest value less the least that a figure about some people can have."""
-        return Fraction(people)
 
     def labelled(
         self,
@@ -232,13 +224,16 @@ def shares(counts: Sequence[Noised], people: Noised, group: str = "") -> list[Fi
 
 
 def sum_and_mean(
-    sum_: Noised, people: Noised, unit: str, label: str = "", group: str = ""
+    sum_: Noised, people: Noised, within: Fraction, unit: str, label: str = "", group: str = ""
 ) -> list[Figure]:
-    """Return a sum, and the mean over the people who gave a number."""
+    """Return a sum, and the mean over the people who gave a number.
+
+    Numbers differ by up to `within`.
+    """
     mean = ratio(sum_, people, label=label, unit=unit)
     return [
         Figure("sum", sum_.named(label, unit), group=group),
-        Figure("mean", mean, is_wanted=True, group=group),
+        Figure("mean", mean, is_wanted=True, group=group, range=within),
     ]
 
 

@@ -88,16 +88,11 @@ class Number(Question):
     @property
     @override
     def number_fields(self) -> Sequence[NumberField]:
-        return (NumberField(self.low, self.high, self.step, self.unit),)
+        return (NumberField(self.grid, self.unit),)
 
     @override
     def made_up_answers(self) -> Sequence[Answer]:
         return spread_over([self.grid.steps])
-
-    @override
-    def range_of(self, figure: Figure, people: int) -> Fraction:
-        is_mean = figure.shows == "mean"
-        return self.high - self.low if is_mean else super().range_of(figure, people)
 
     def _of_moments(self, sums: Sums) -> list[Figure]:
         people, nobody, *moments = sums.best
@@ -121,7 +116,7 @@ class Number(Question):
         """
         count = Figure("count", people.named("answered"), group=group)
         sum_ = moments[0] * self.step + people * self.low
-        figures = [count, *sum_and_mean(sum_, people, self.unit, group=group)]
+        figures = [count, *sum_and_mean(sum_, people, self.high - self.low, self.unit, group=group)]
         if len(moments) == 1:
             return figures
         unit = f"{self.unit}²" if self.unit else ""
@@ -231,11 +226,6 @@ class Scale(Question):
     def designs(self) -> tuple[Design, ...]:
         return (self.labelled("histogram", self._counts_and_mean),)
 
-    @override
-    def range_of(self, figure: Figure, people: int) -> Fraction:
-        is_mean = figure.shows == "mean"
-        return Fraction(self.high - self.low) if is_mean else super().range_of(figure, people)
-
     def _counts_and_mean(self, sums: Sums) -> list[Figure]:
         mean = self.of_counts(sums.best[:-1], answered(sums))
         return [*counts(sums, self.choices), *mean]
@@ -244,4 +234,4 @@ class Scale(Question):
     def of_counts(self, values: Sequence[Noised], people: Noised, group: str = "") -> list[Figure]:
         places = enumerate(values, start=self.low)
         total = combination((value, point) for point, value in places)
-        return sum_and_mean(total, people, "", group=group)
+        return sum_and_mean(total, people, Fraction(self.high - self.low), "", group=group)

@@ -98,7 +98,7 @@ class Hierarchy(Question):
         match self:
             case Hierarchy(low=Fraction() as low, high=Fraction() as high, leaves=int() as leaves):
                 grid = Grid(low, (high - low) / leaves, leaves, self.clip)
-                return (NumberField(low, high, Fraction(1), self.unit, ranges=grid),)
+                return (NumberField(grid, self.unit, is_in_range=True),)
             case _:
                 return ()
 

@@ -100,7 +100,8 @@ class Vector(Question):
             found = [Figure("count", people.named("answered"))]
             for value, entry in zip(numbers, self.entries, strict=True):
                 sum_ = value * entry.step + people * entry.low
-                found += sum_and_mean(sum_, people, entry.unit, entry.name)
+                range_ = entry.high - entry.low
+                found += sum_and_mean(sum_, people, range_, entry.unit, entry.name)
             return [*found, Figure("count", nobody.named(NO_ANSWER))]
 
         extremes = (tuple(0 for _ in steps), tuple(steps))
@@ -109,14 +110,8 @@ class Vector(Question):
     @property
     @override
     def number_fields(self) -> Sequence[NumberField]:
-        return [NumberField(e.low, e.high, e.step, e.unit, e.name) for e in self.entries]
+        return [NumberField(each.grid, each.unit, each.name) for each in self.entries]
 
     @override
     def made_up_answers(self) -> Sequence[Answer]:
         return spread_over([entry.grid.steps for entry in self.entries])
-
-    @override
-    def range_of(self, figure: Figure, people: int) -> Fraction:
-        ranges = {entry.name: entry.high - entry.low for entry in self.entries}
-        is_mean = figure.shows == "mean"
-        return ranges[figure.quantity.label] if is_mean else super().range_of(figure, people)
