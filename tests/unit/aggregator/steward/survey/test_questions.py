@@ -269,7 +269,8 @@ def test_quantiles_come_from_bins() -> None:
         ("bins", ["-1"], "from 0 to 100, not '-1'"),
         ("scale", ["6"], "from 1 to 5, not '6'"),
         ("scale", ["2.5"], "whole number"),
-        ("vector", ["1", "32"], "days: must be from 1 to 31"),
+        ("multiple", ["pain;foo"], "one of 'pain', 'fever', 'cough', 'other', not 'foo'"),
+        ("vector", ["1", "32"], "days: must be from 1 to 31, not '32'; `clip = true` would take"),
         ("tree", ["North"], "one of 'N1', 'N2', 'S1', 'S2', 'S3', not 'North'"),
     ],
 )
