@@ -76,7 +76,7 @@ def test_works_take_turns() -> None:
 @pytest.mark.bench
 @pytest.mark.parametrize(("length", "chunk_length"), [(100, 10), (1000, 32)])
 def test_steps_after_the_first_cost_less_than_a_third_of_it(length: int, chunk_length: int) -> None:
-    # docs/benchmarks.md has a seventh and an eighth; the room is for a busy machine.
+    # docs/benchmarks.md has a seventh to an eighth; the room is for a busy machine.
     made = case(HISTOGRAM, length=length, chunk_length=chunk_length)
     times = time_steps(made, 1000, rounds=9)
     assert times.rest <= times.helper / 3
