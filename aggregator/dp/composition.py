@@ -6,7 +6,8 @@ to several coordinates, and a person moves only so much in each. A histogram's r
 mechanisms of epsilon/2, which composes better than one of epsilon.
 
 A collector sees each result before it asks for the next, and decides when to stop. A bound is valid
-if it holds even then; docs/accounting-of-choosers.md says which bounds are valid, and proves it.
+if it holds even then; docs/privacy.md, "A collector who chooses", says which bounds are valid, and
+proves it.
 """
 
 import dataclasses

@@ -1,6 +1,7 @@
 """What an operator allows all tasks of a population to cost, fixed before its first release.
 
-A limit chosen after seeing results promises less than it says (docs/accounting-of-choosers.md).
+A limit chosen after seeing results promises less than it says (docs/privacy.md, "A collector who
+chooses").
 """
 
 import dataclasses

@@ -31,7 +31,7 @@ from tests.support.stopping import (
 from tests.support.tasks import make_task
 
 DELTA = Fraction(1, 10**6)
-DOCUMENT = (Path(__file__).parents[4] / "docs" / "accounting-of-choosers.md").read_text("utf-8")
+DOCUMENT = (Path(__file__).parents[4] / "docs" / "privacy.md").read_text("utf-8")
 ROUNDING = 1 + 1e-9
 """What the error of the computed gains may add to them."""
 
