@@ -6,7 +6,7 @@ residues of all sections first, then the claimed ones, so that one section alone
 the draft's type of that kind.
 
 The type is this project's own, with a private code point. Its linear checks are outputs of the
-circuit, combined by query randomness as the draft combines several; docs/adr has the proof.
+circuit, combined by query randomness as the draft combines several; docs/protocol.md has the proof.
 
 Source:
     VDAF, "Prio3MultihotCountVec", whose checks these generalise.
