@@ -3,68 +3,84 @@
 Run `make docs` after a change; a test compares.
 """
 
-import re
 import sys
-from collections.abc import Sequence
 from itertools import groupby
 
-from sqlalchemy import Column, Table
+from sqlalchemy import Table
 
 from aggregator.service.storage.engine.states import MACHINES, Machine
-from aggregator.service.storage.engine.tables import Uint64, metadata
+from aggregator.service.storage.engine.tables import metadata
 
 _INTRODUCTION = """\
 # Data model
 
 *Written by `python -m tests.support.data_model`; do not edit by hand.*
 
-Each aggregator has a store of its own: one SQLite file or one PostgreSQL database, its schema made
-by the revisions in `aggregator/service/storage/engine/migrations` (`Database.open` refuses another
-version and names both). Every verb of `aggregator/service/storage` works inside one transaction,
-and a transaction in which a verb refused is rolled back whole.
+Each aggregator has a store of its own: one SQLite file or one PostgreSQL database. This page
+lists what is in it. `aggregator/service/storage/engine/tables.py` says of every column what it
+means and in which unit, and names the columns that hold ciphertext.
 
-What the order of the transactions promises, whenever a process is killed:
+What the order of transactions promises, whenever a process is killed:
 
 - **A stored report is never lost.** An upload that was answered is committed. Its body stays
-  at least until its aggregation job ends, and it ends either in a bucket or in a counter with a
-  reason: a verdict on this report, or an operator's command. A batch is not frozen while one of
-  its stored reports is not aggregated, and no report is stored for a batch that is asked for,
-  frozen or collected.
-- **A report is counted once.** At the Leader `report_ids` refuses a second upload, a report is
-  live in one group, `report_groups.job` lets one job claim that, and the group is deleted in the
-  transaction that adds to the bucket. At the Helper `aggregated_reports` is written in it.
-  Ids are forgotten when a report of their age is refused; `id_memories` says from when on they
-  are remembered, before any is deleted.
-- **A retry is the same request.** The Leader stores the exact bytes before it sends them, and
-  the Helper stores its answer in the transaction that does the work.
+  until its aggregation job ends, and it ends either in a bucket or in a counter with a reason. A
+  batch is not frozen while one of its stored reports is not aggregated, and no report is stored
+  for a batch that is asked for, frozen or collected.
+- **A report is counted once.** At the Leader `report_ids` refuses a second upload, and only one
+  job can claim a group of reports. At the Helper `aggregated_reports` is written in the
+  transaction that adds to the bucket.
+- **A retry is the same request.** The Leader stores the exact bytes before it sends them, and the
+  Helper stores its answer in the transaction that does the work.
 - **A batch has one noised share per side.** Noise is drawn inside the transaction that stores the
-  sealed share, charges the ledger and marks the batch collected. Before its commit nothing has
-  left the process; after it the un-noised shares are destroyed, and then only these bytes leave.
+  sealed share, charges the ledger and marks the batch collected. Nothing leaves the process
+  before its commit.
 - **Leases.** A driver moves a job only while the random token in the job's row is its own.
 
-Un-noised shares of buckets are encrypted under a random key of their bucket. The key is encrypted
-under the store's key and, beside an SQLite database, lies outside it, in a slot of the key file
-(the database's path and `.keys`), since a database keeps what was deleted for as long as anybody
-reads what was there before. Releasing a batch overwrites the slots after the commit and before
-anybody is told of the release; if the process dies between the two, the next one does so when it
-opens the store. `PRAGMA user_version` is the first slot that the database has never named. Keys
-from there on that have a mark before them are of a process that died before its commit, and are
-destroyed when the store goes on. Keys without one are newer than this copy of the database, which
-then does not open. What is left of released shares in rows, free pages, the log or a copy of the
-database has no key. A copy of the key file from before has: [limits](limits.md) says what that
-means for backups. On a PostgreSQL server the slots are rows of `bucket_key_slots`, which the
-releasing transaction deletes; the server keeps them for longer, as
-[operations](operations/postgresql.md) says.
+## What is about people
+
+| what | where | until |
+| --- | --- | --- |
+| an uploaded report: its id, its time, and both input shares, which are HPKE ciphertext | \
+`report_bodies_0` to `report_bodies_3`, `aggregation_jobs.request`, `deferred_jobs.request`; or an \
+[object](operations/object-storage.md) | its job has ended, and some minutes more |
+| the ids of reports | `report_ids`, `rejected_reports`, `aggregated_reports`, \
+`answered_jobs.response` | \
+a report of that age is refused; an answer as long as its job |
+| un-noised sums of one aggregator, encrypted under a key of their bucket | `bucket_shares`, \
+`job_shares` | \
+the batch is released, when their keys (`bucket_keys`) are destroyed |
+| how many reports, and the earliest and latest of their times | `buckets` | as jobs, after the \
+batch \
+was collected |
+| how many reports were stored, counted or rejected, and why | `report_counters` | the task is \
+deleted |
+| noised shares, sealed to the collector | `aggregate_shares`, `collection_jobs` | as jobs |
+| results, at the collector | `collections` | the collector deletes them |
+
+[Retention](operations/retention.md) says how long jobs stay, and how a task is deleted with all
+of this.
+
+## Where the keys of un-noised sums are
+
+Beside an SQLite database each key lies in a slot of the key file (the database's path and
+`.keys`), since a database keeps what was deleted for as long as anybody reads what was there
+before. Releasing a batch overwrites the slots after the commit and before anybody is told of the
+release; if the process dies between the two, the next one does so when it opens the store.
+`PRAGMA user_version` is the first slot that the database has never named. Keys from there on that
+have a mark before them are of a process that died before its commit, and are destroyed when the
+store goes on. Keys without one are newer than this copy of the database, which then does not
+open. Backups: [limits](limits.md). On a PostgreSQL server the slots are rows of
+`bucket_key_slots`; the server [keeps them for longer](operations/postgresql.md).
 """
 
 _OVERVIEW = """\
-Times called `uint64` are eight bytes, most significant first, in units of the task's time
-precision; columns that end in `_at` are seconds since the Unix epoch by the database's clock.
-
 A bucket is a key, and a batch is all buckets of its task from `first_bucket` to `last_bucket`,
-which belongs to it, in the order of their bytes. Only the batch mode knows what keys mean: in the
-time-interval mode a unit of time, eight bytes, most significant first. A batch that has a name
-instead of an interval is a range of one key, so tables and verbs are the same in every mode.
+which belongs to it, in the order of their bytes. In the time-interval mode a key is a unit of
+time. A batch that has a name instead of an interval is a range of one key. Columns that end in
+`_at` are seconds since the Unix epoch by the database's clock. Primary keys are bold.
+
+| table | columns |
+| --- | --- |
 """
 
 
@@ -72,8 +88,11 @@ def render() -> str:
     """Return the whole document."""
     states = "\n".join(_diagram(machine) for machine in MACHINES)
     alike = groupby(metadata.sorted_tables, _description)
-    listing = "\n".join(f"{_heading(list(tables))}\n\n{text}" for text, tables in alike)
-    return f"{_INTRODUCTION}\n## States\n\n{states}\n## Tables\n\n{_OVERVIEW}\n{listing}"
+    listing = "".join(
+        f"| {', '.join(f'`{table.name}`' for table in tables)} | {text} |\n"
+        for text, tables in alike
+    )
+    return f"{_INTRODUCTION}\n## States\n\n{states}\n## Tables\n\n{_OVERVIEW}{listing}"
 
 
 def _diagram(machine: Machine) -> str:
@@ -87,28 +106,12 @@ def _diagram(machine: Machine) -> str:
     )
 
 
-def _heading(alike: Sequence[Table]) -> str:
-    return "### " + ", ".join(f"`{table.name}`" for table in alike)
-
-
 def _description(table: Table) -> str:
-    about = [table.comment, ""] if table.comment else []
-    heading = ["| column | type | meaning |", "| --- | --- | --- |"]
-    rows = [_row(column) for column in table.columns]
-    return "\n".join([*about, *heading, *rows, ""])
-
-
-def _row(column: Column[object]) -> str:
-    name = f"**`{column.name}`**" if column.primary_key else f"`{column.name}`"
-    kind = _type_name(column.type) + (" or null" if column.nullable else "")
-    return f"| {name} | {kind} | {column.comment} |"
-
-
-def _type_name(kind: object) -> str:
-    if isinstance(kind, Uint64):
-        return "uint64"
-    words = {"BLOB": "bytes", "TEXT": "text", "INTEGER": "integer", "BIGINT": "integer"}
-    return words[re.sub(r"\(.*", "", str(kind))]
+    names = (
+        f"**`{column.name}`**" if column.primary_key else f"`{column.name}`"
+        for column in table.columns
+    )
+    return " ".join(([table.comment] if table.comment else []) + [", ".join(names)])
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 A section's residues are zeros and ones. Those that are summed are the digits of its entries; with
 some kinds the client adds digits of numbers that it *claims*, so that a linear check can hold them
-against the entries. `aggregator.vdaf.circuits.sections` puts sections together; docs/adr has the
-proof that the checks suffice.
+against the entries. `aggregator.vdaf.circuits.sections` puts sections together; docs/protocol.md
+has the proof that the checks suffice.
 """
 
 from __future__ import annotations

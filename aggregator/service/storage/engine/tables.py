@@ -1,4 +1,4 @@
-"""The tables, each column with its meaning and unit (`docs/data-model.md` prints them).
+"""The tables, each column with its meaning and unit (`docs/data-model.md` lists them).
 
 Conventions:
 
