@@ -25,11 +25,11 @@ from typing_extensions import override
 
 from aggregator.service.storage.opening import journal_at
 from tests.support.empty_store import new_place
+from tests.support.faulty_peer import Call, FaultyPeer
 from tests.support.measured_task import HOUR, MeasuredTask, make_measured_task
 from tests.support.patience import PATIENCE_SECONDS, wait_until
 from tests.support.postgresql import Server, execute
 from tests.support.processes import Processes
-from tests.support.slow_peers import Call, SlowPeer
 from tests.support.small_disk import SmallDisk, small_disk
 from tests.support.sudden_death import LONGEST_SECONDS, Patient, explained, failures_in_logs
 
@@ -357,7 +357,7 @@ def test_a_disk_that_fills_at_any_moment_loses_no_report_and_repeats_no_release(
     with ExitStack() as stack:
         place = stack.enter_context(place_in(tmp_path))
         services, gate = place.services, Gate(place.fill)
-        helper = stack.enter_context(SlowPeer(services.urls["helper"], gate))
+        helper = stack.enter_context(FaultyPeer(services.urls["helper"], gate))
         threads = stack.enter_context(ThreadPoolExecutor(1))
         start = int(time.time()) // HOUR * HOUR - HOUR
         tasks = [

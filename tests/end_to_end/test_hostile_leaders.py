@@ -1,7 +1,7 @@
 """Whatever a leader answers, its collector gets on, with this collection and all others.
 
 Real processes: one collector has a task with each kind of leader at once. `test_slow_peers` has the
-leader whose trouble does not end.
+leader whose fault does not end.
 """
 
 import json
@@ -15,10 +15,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.hostile_peers import LEADER_LIES, LEADER_TROUBLES
+from tests.support.faults import LEADER_FAULTS, LEADER_LIES
+from tests.support.faulty_peer import Call, Fault, FaultyPeer
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.processes import Processes
-from tests.support.slow_peers import Call, SlowPeer, Trouble
 
 pytestmark = pytest.mark.slow
 
@@ -26,19 +26,19 @@ TASK = (
     *("--vdaf", "Prio3Count", "--epsilon", "1"),
     *("--min-batch-size", "2", "--max-reports", "1000"),
 )
-TROUBLES = {**LEADER_TROUBLES, **LEADER_LIES}
+FAULTS = {**LEADER_FAULTS, **LEADER_LIES}
 SMALL = {"bomb", "counts-too-many", "deep-problem", "endless", "garbled-result", "redirect", "well"}
 HOUR = 3600
 LIMIT = 600
 """MiB that a service may ever have."""
 
 
-def to_collections(trouble: Trouble) -> Trouble:
-    """Return a trouble that is only the collector's: uploads go their way."""
+def to_collections(fault: Fault) -> Fault:
+    """Return a fault that is only the collector's: uploads go their way."""
 
     def answer(call: Call) -> None:
         if "collection_jobs" in call.path:
-            trouble(call)
+            fault(call)
         else:
             call.pass_on()
 
@@ -82,7 +82,7 @@ def aggregated(services: Processes, task_id: str) -> int:
     "names",
     [
         pytest.param(SMALL, id="small"),
-        pytest.param(TROUBLES.keys(), id="full", marks=pytest.mark.bench),
+        pytest.param(FAULTS.keys(), id="full", marks=pytest.mark.bench),
     ],
 )
 def test_a_collector_gets_on_whatever_its_leaders_answer(
@@ -94,8 +94,8 @@ def test_a_collector_gets_on_whatever_its_leaders_answer(
         tasks: dict[str, str] = {}
         files: list[Path] = []
         for name in sorted(names):
-            trouble = to_collections(TROUBLES[name]())
-            peer = stack.enter_context(SlowPeer(services.urls["leader"], trouble))
+            fault = to_collections(FAULTS[name]())
+            peer = stack.enter_context(FaultyPeer(services.urls["leader"], fault))
             tasks[name], file = services.make_task(name, *TASK, "--leader", peer.url)
             files.append(file)
         services.start("helper", "leader", "collector")

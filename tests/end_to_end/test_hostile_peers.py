@@ -1,7 +1,7 @@
 """Whatever a helper answers, no report is lost by it and no other task waits: real processes.
 
 One leader works for a task of each kind of helper at once. `test_slow_peers` has helpers whose
-trouble does not end.
+fault does not end.
 """
 
 import itertools
@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.faults import FAULTS, SLOW_TO_END, once
+from tests.support.faulty_peer import Call, FaultyPeer
 from tests.support.flat import repeat_until_flat
-from tests.support.hostile_peers import SLOW_TO_END, TROUBLES, once
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.processes import Processes
-from tests.support.slow_peers import Call, SlowPeer
 
 pytestmark = pytest.mark.slow
 
@@ -50,8 +50,8 @@ def wait_until_aggregated(services: Processes, tasks: dict[str, str], reports: i
 @pytest.mark.parametrize(
     "names",
     [
-        pytest.param(TROUBLES.keys() - SLOW_TO_END, id="small"),
-        pytest.param(TROUBLES.keys(), id="full", marks=pytest.mark.bench),
+        pytest.param(FAULTS.keys() - SLOW_TO_END, id="small"),
+        pytest.param(FAULTS.keys(), id="full", marks=pytest.mark.bench),
     ],
 )
 def test_reports_outlast_whatever_a_helper_answers_and_keep_no_other_waiting(
@@ -64,16 +64,16 @@ def test_reports_outlast_whatever_a_helper_answers_and_keep_no_other_waiting(
         is_well.wait(PATIENCE_SECONDS)
         call.write([])
 
-    troubles = {**TROUBLES, "silent": once(silent)}
+    faults = {**FAULTS, "silent": once(silent)}
     with ExitStack() as stack:
         services = stack.enter_context(Processes(tmp_path, **SETTINGS))
         services.started_as = subprocess.Popen
         tasks: dict[str, str] = {}
-        peers: dict[str, SlowPeer] = {}
+        peers: dict[str, FaultyPeer] = {}
         files: list[Path] = []
         for name in sorted(names):
             prefix = "behind/a/proxy" if name == "well" else ""
-            peer = SlowPeer(services.urls["helper"], troubles[name](), prefix)
+            peer = FaultyPeer(services.urls["helper"], faults[name](), prefix)
             peers[name] = stack.enter_context(peer)
             tasks[name], file = services.make_task(name, *TASK, "--helper", peer.url)
             files.append(file)
@@ -84,7 +84,7 @@ def test_reports_outlast_whatever_a_helper_answers_and_keep_no_other_waiting(
             is_well.clear()
             reports = 3 * next(rounds)
             for name, peer in peers.items():
-                peer.trouble = troubles[name]()
+                peer.fault = faults[name]()
             for file in files:
                 services.prio("upload", file, "1", "0", "1")
             wait_until_aggregated(services, {"well": tasks["well"]}, reports)

@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from aggregator.service.leader.job_creator import MAX_JOB_BYTES
+from tests.support.faulty_peer import Call, FaultyPeer
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.processes import Processes
-from tests.support.slow_peers import Call, SlowPeer
 from tests.support.uploader import Uploader, errors_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.bench]
@@ -53,7 +53,7 @@ def test_eight_of_the_largest_jobs_in_flight_stay_below_the_bound(tmp_path: Path
     }
     with (
         Processes(tmp_path, **settings) as services,
-        SlowPeer(services.urls["helper"], answer) as peer,
+        FaultyPeer(services.urls["helper"], answer) as peer,
         httpx.Client(trust_env=False, timeout=PATIENCE_SECONDS) as http,
     ):
         services.started_as = subprocess.Popen

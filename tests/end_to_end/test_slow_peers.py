@@ -11,9 +11,9 @@ import pytest
 
 from aggregator.service.leader.upload_checks import MAX_REPORTS
 from tests.support import hostile
+from tests.support.faulty_peer import Call, FaultyPeer, dripping
 from tests.support.patience import PATIENCE_SECONDS, wait_until
 from tests.support.processes import WORKER, Processes
-from tests.support.slow_peers import Call, SlowPeer, dripping
 
 pytestmark = pytest.mark.slow
 
@@ -51,7 +51,7 @@ def test_a_helper_that_drips_keeps_no_other_task_waiting(tmp_path: Path) -> None
     # Who waited for the one that drips would do so beyond all patience.
     with (
         Processes(tmp_path, request_timeout_seconds=1000) as processes,
-        SlowPeer(processes.urls["helper"], dripping(5)) as slow,
+        FaultyPeer(processes.urls["helper"], dripping(5)) as slow,
     ):
         _, slow_task = processes.make_task("slow", *TASK, "--helper", slow.url)
         task_id, task = processes.make_task("well", *TASK)
@@ -67,7 +67,7 @@ def test_a_helper_that_drips_is_asked_by_one_of_its_many_jobs_at_a_time(tmp_path
     small_jobs = {"aggregation_job_size": 1, "request_timeout_seconds": 2}
     with (
         Processes(tmp_path, **small_jobs) as processes,
-        SlowPeer(processes.urls["helper"], dripping(1)) as slow,
+        FaultyPeer(processes.urls["helper"], dripping(1)) as slow,
     ):
         _, slow_task = processes.make_task("slow", *TASK, "--helper", slow.url)
         task_id, task = processes.make_task("well", *TASK)
@@ -100,7 +100,7 @@ def test_two_workers_whose_helper_takes_longer_than_a_lease_do_not_take_turns(
     leases = {"request_timeout_seconds": 6}
     with (
         Processes(tmp_path, **leases) as processes,
-        SlowPeer(processes.urls["helper"], late) as slow,
+        FaultyPeer(processes.urls["helper"], late) as slow,
     ):
         task_id, task = processes.make_task("slow", *TASK, "--helper", slow.url)
         processes.start("helper", "leader", WORKER)
@@ -119,7 +119,7 @@ def test_two_workers_whose_helper_takes_longer_than_a_lease_do_not_take_turns(
 
 
 def test_a_leader_that_drips_keeps_no_other_collection_waiting(processes: Processes) -> None:
-    with SlowPeer(processes.urls["leader"], dripping(5)) as slow:
+    with FaultyPeer(processes.urls["leader"], dripping(5)) as slow:
         slow_id, _ = processes.make_task("slow", *TASK, "--leader", slow.url)
         task_id, task = processes.make_task("well", *TASK)
         processes.programs["collector"] = (sys.executable, "-c", PATIENT)

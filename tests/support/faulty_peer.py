@@ -1,6 +1,6 @@
 """A party that keeps its callers waiting: it drips, is silent, or answers late, and counts them.
 
-It stands in front of a real service, to which it passes on what no trouble is meant for.
+It stands in front of a real service, to which it passes on what no fault is meant for.
 """
 
 import sys
@@ -87,11 +87,11 @@ class Call:
         )
 
 
-Trouble = Callable[[Call], None]
+Fault = Callable[[Call], None]
 
 
-def dripping(seconds: float) -> Trouble:
-    """Return the trouble of one byte at a time, for ever."""
+def dripping(seconds: float) -> Fault:
+    """Return the fault of one byte at a time, for ever."""
     return lambda call: call.drip(seconds)
 
 
@@ -104,18 +104,18 @@ class _Server(ThreadingHTTPServer):
             super().handle_error(request, client_address)  # type: ignore[arg-type]  # as it came
 
 
-class SlowPeer:
-    """A server in a thread; `trouble` answers all but requests for HPKE configurations.
+class FaultyPeer:
+    """A server in a thread; `fault` answers all but requests for HPKE configurations.
 
     Attributes:
         url: Its endpoint, with a path if there is a `prefix`.
-        calls: The requests that `trouble` has taken so far.
-        trouble: What answers now.
+        calls: The requests that `fault` has taken so far.
+        fault: What answers now.
     """
 
-    def __init__(self, behind: str, trouble: Trouble, prefix: str = "") -> None:
+    def __init__(self, behind: str, fault: Fault, prefix: str = "") -> None:
         self.calls = 0
-        self.trouble = trouble
+        self.fault = fault
         ended = self._ended = threading.Event()
         peer = self
 
@@ -131,7 +131,7 @@ class SlowPeer:
                         call.pass_on()
                         return
                     peer.calls += 1
-                    peer.trouble(call)
+                    peer.fault(call)
 
             do_GET = do_POST = do_DELETE = do_any  # noqa: N815 - as http.server calls them
 

@@ -1,4 +1,4 @@
-"""What a peer may answer that means ill, is broken, or is only unlike ours; each is a trouble."""
+"""What a peer may answer that means ill, is broken, or is only unlike ours; each is a fault."""
 
 import dataclasses
 import functools
@@ -18,7 +18,7 @@ from aggregator.dap.profile import DAP_18
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.resources import media_type
 from aggregator.dap.times import Interval
-from tests.support.slow_peers import Call, Trouble
+from tests.support.faulty_peer import Call, Fault
 
 PROBLEM = "application/problem+json"
 FOREVER = 10**6
@@ -31,30 +31,30 @@ def _bomb() -> bytes:
     return gzip.compress(bytes(2**28), 9)
 
 
-def once(trouble: Trouble) -> Callable[[], Trouble]:
-    """Return what makes a peer that is in trouble at its first call, and then is well."""
+def once(fault: Fault) -> Callable[[], Fault]:
+    """Return what makes a peer that has a fault at its first call, and then is well."""
 
-    def make() -> Trouble:
+    def make() -> Fault:
         calls = itertools.count()
 
         def answer(call: Call) -> None:
             if next(calls):
                 call.pass_on()
             else:
-                trouble(call)
+                fault(call)
 
         return answer
 
     return make
 
 
-def always(trouble: Trouble) -> Callable[[], Trouble]:
+def always(fault: Fault) -> Callable[[], Fault]:
     """Return what makes a peer that is as it is."""
-    return lambda: trouble
+    return lambda: fault
 
 
-def status(code: int, **headers: str) -> Trouble:
-    """Return the trouble of a status that we did not expect."""
+def status(code: int, **headers: str) -> Fault:
+    """Return the fault of a status that we did not expect."""
     named = [(name.replace("_", "-"), value) for name, value in headers.items()]
     return lambda call: call.answer(code, b"", named)
 
@@ -109,8 +109,8 @@ def deep_problem(call: Call) -> None:
     call.answer(400, b'{"type":' + b"[" * 60_000, [("content-type", PROBLEM)])
 
 
-def garbled_result() -> Trouble:
-    """Return the trouble of a leader whose first result is garbled on its way."""
+def garbled_result() -> Fault:
+    """Return the fault of a leader whose first result is garbled on its way."""
     results = itertools.count()
 
     def change(real: CollectionJobResp) -> CollectionJobResp:
@@ -127,7 +127,7 @@ def long_location(call: Call) -> None:
     call.answer(201, b"", [("location", "/" + "a/" * 10_000)])
 
 
-def lie(change: Callable[[CollectionJobResp], CollectionJobResp]) -> Callable[[], Trouble]:
+def lie(change: Callable[[CollectionJobResp], CollectionJobResp]) -> Callable[[], Fault]:
     """Return what makes a leader that says of each of its results what is not."""
 
     def answer(call: Call) -> None:
@@ -156,8 +156,8 @@ def too_early(call: Call) -> None:
     call.answer(201, body, headers)
 
 
-def asynchronous() -> Trouble:
-    """Return the trouble of a peer that answers only when it is asked again."""
+def asynchronous() -> Fault:
+    """Return the fault of a peer that answers only when it is asked again."""
     polls = itertools.count()
 
     def answer(call: Call) -> None:
@@ -172,8 +172,8 @@ def asynchronous() -> Trouble:
     return answer
 
 
-def forgetful() -> Trouble:
-    """Return the trouble of a peer that takes a job and at first forgets it."""
+def forgetful() -> Fault:
+    """Return the fault of a peer that takes a job and at first forgets it."""
     posts, polls = itertools.count(), itertools.count()
     document = {"type": "urn:ietf:params:ppm:dap:error:unrecognizedAggregationJob"}
 
@@ -189,7 +189,7 @@ def forgetful() -> Trouble:
     return answer
 
 
-TROUBLES: Mapping[str, Callable[[], Trouble]] = {
+FAULTS: Mapping[str, Callable[[], Fault]] = {
     "silent": once(lambda call: call.wait(60)),
     "garbled": once(garbled),
     "bomb": once(bomb),
@@ -213,20 +213,20 @@ TROUBLES: Mapping[str, Callable[[], Trouble]] = {
     "forgetful": forgetful,
     "well": always(lambda call: call.pass_on()),
 }
-"""Makes each trouble by its name; all of them end, so that every report can be counted."""
+"""Makes each fault by its name; all of them end, so that every report can be counted."""
 
 _HELPERS_ONLY = {"early", "asynchronous", "forgetful", "garbled"}
 
-LEADER_TROUBLES: Mapping[str, Callable[[], Trouble]] = {
-    **{name: TROUBLES[name] for name in TROUBLES.keys() - _HELPERS_ONLY - {"silent"}},
+LEADER_FAULTS: Mapping[str, Callable[[], Fault]] = {
+    **{name: FAULTS[name] for name in FAULTS.keys() - _HELPERS_ONLY - {"silent"}},
     "garbled-result": garbled_result,
     "problem-without-end": once(problem_without_end),
     "deep-problem": once(deep_problem),
     "long-location": once(long_location),
 }
-"""Makes each trouble of a leader with its collector; all of them end, and soon."""
+"""Makes each fault of a leader with its collector; all of them end, and soon."""
 
-LEADER_LIES: Mapping[str, Callable[[], Trouble]] = {
+LEADER_LIES: Mapping[str, Callable[[], Fault]] = {
     "counts-none": lie(lambda real: dataclasses.replace(real, report_count=0)),
     "counts-too-many": lie(lambda real: dataclasses.replace(real, report_count=U64_MAX)),
     "before-the-query": lie(lambda real: dataclasses.replace(real, interval=Interval.of(0, 1))),
