@@ -5,6 +5,7 @@ Eight visitors always, and 300 on demand:
 """
 
 import json
+import random
 import re
 import time
 from collections import Counter
@@ -19,8 +20,9 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from aggregator.cli.local.folder import LocalFolder
+from tests.support.faults import Torn
+from tests.support.faulty_peer import FaultyPeer
 from tests.support.patience import PATIENCE_SECONDS, wait_until
-from tests.support.torn_network import TornNetwork, torn_network
 from tests.support.up import PRIO, is_up
 from tests.support.warm_start import run_warm
 
@@ -112,8 +114,9 @@ def test_everybody_is_counted_once_over_a_network_that_is_slow_and_tears(
     began = time.monotonic()
     with is_up(tmp_path, "survey.toml") as up:
         (link,) = re.findall(r"is answered at: (.*)$", up.said, re.MULTILINE)
-        torn = {urlsplit(folder.url(party)).port or 0 for party in ("leader", "helper")}
-        with torn_network(count, torn) as network:
+        ports = {urlsplit(folder.url(party)).port or 0 for party in ("leader", "helper")}
+        torn = Torn(random.Random(count), ports)  # noqa: S311  chances of a test
+        with FaultyPeer("", torn) as network:
             for first in range(0, count, TOGETHER):
                 visit(browser, network, link, range(first, min(first + TOGETHER, count)))
         collected = prio(
@@ -123,9 +126,9 @@ def test_everybody_is_counted_once_over_a_network_that_is_slow_and_tears(
         (tmp_path / "words.txt").write_text("cats\ndogs\nspiders\n")
         words = prio("survey", "results", "--json", "--words", "words.txt", cwd=tmp_path)
     seconds = time.monotonic() - began
-    print(f"{count} visitors: {seconds:.0f} s, {dict(network.fates)}")  # noqa: T201  a measurement
-    assert network.fates["lost"]
-    assert network.fates["unanswered"]
+    print(f"{count} visitors: {seconds:.0f} s, {dict(torn.fates)}")  # noqa: T201  a measurement
+    assert torn.fates["lost"]
+    assert torn.fates["unanswered"]
     assert counted(collected) == answers(count)
     silent = sum(not visitor(number).fear for number in range(count))
     assert feared(words) == ({("dogs",): count - silent}, silent)
@@ -138,7 +141,7 @@ def prio(*arguments: str, cwd: Path) -> str:
     return done.stdout
 
 
-def visit(browser: Browser, network: TornNetwork, link: str, numbers: range) -> None:
+def visit(browser: Browser, network: FaultyPeer, link: str, numbers: range) -> None:
     """Let some visitors answer, who wait together until all of them are counted."""
     with ExitStack() as stack:
         sent = [
@@ -157,7 +160,7 @@ def is_counted(page: Page) -> bool:
 
 
 @contextmanager
-def device(browser: Browser, network: TornNetwork, number: int) -> Iterator[BrowserContext]:
+def device(browser: Browser, network: FaultyPeer, number: int) -> Iterator[BrowserContext]:
     """Yield a browser with a store of its own, on that network."""
     context = browser.new_context(proxy={"server": network.url, "bypass": "<-loopback>"})
     context.set_default_timeout(_MILLISECONDS)

@@ -5,7 +5,11 @@ import functools
 import gzip
 import itertools
 import json
-from collections.abc import Callable, Mapping
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from urllib.parse import urlsplit
 
 from aggregator.codec import U64_MAX, decode, encode
 from aggregator.dap.messages import (
@@ -187,6 +191,54 @@ def forgetful() -> Fault:
             call.pass_on()
 
     return answer
+
+
+class Torn:
+    """The fault of a network that is slow and tears, of a proxy to services of this machine.
+
+    Some requests do not arrive, and some are answered and half of the answer is through. Everything
+    comes late and in pieces.
+
+    Args:
+        choose: Says what becomes of a request.
+        ports: Of the services to which requests are torn.
+
+    Attributes:
+        fates: How many requests were lost, were not answered, and came through.
+    """
+
+    LOST, UNANSWERED = 0.1, 0.25
+    """Where the chances end that a request does not arrive, or that its answer does not."""
+    LATE_SECONDS, PIECE_SECONDS, PIECE = 0.05, 0.02, 8192
+
+    def __init__(self, choose: random.Random, ports: Collection[int]) -> None:
+        self.fates = Counter[str]()
+        self._choose, self._ports = choose, ports
+        self._lock = threading.Lock()
+
+    def __call__(self, call: Call) -> None:
+        """Answer late, in pieces, by half or not at all."""
+        parts = urlsplit(call.path)
+        if parts.hostname != "127.0.0.1":
+            call.write(())  # what a browser asks its maker for; a page asks nobody else
+            return
+        fate = self._fate(parts.port)
+        call.wait(self.LATE_SECONDS)
+        answer = b"" if fate == "lost" else call.as_bytes(call.ask_behind())
+        if fate == "unanswered":
+            answer = answer[: len(answer) // 2]
+        for start in range(0, len(answer), self.PIECE):
+            call.write([answer[start : start + self.PIECE]])
+            call.wait(self.PIECE_SECONDS)
+        call.write(())
+
+    def _fate(self, port: int | None) -> str:
+        with self._lock:
+            chance = self._choose.random() if port in self._ports else 1.0
+            ends = {"lost": self.LOST, "unanswered": self.UNANSWERED, "through": 2.0}
+            fate = next(fate for fate, end in ends.items() if chance < end)
+            self.fates[fate] += 1
+            return fate
 
 
 FAULTS: Mapping[str, Callable[[], Fault]] = {

@@ -1,6 +1,7 @@
-"""A party that keeps its callers waiting: it drips, is silent, or answers late, and counts them.
+"""A party, or the network before it, that has a fault: one function that answers each request.
 
-It stands in front of a real service, to which it passes on what no fault is meant for.
+It stands in front of a real service, or carries requests to all services of this machine as a
+proxy does. What no fault is meant for it passes on. `faults` has many.
 """
 
 import sys
@@ -16,7 +17,7 @@ from typing_extensions import override
 
 from tests.support.patience import PATIENCE_SECONDS
 
-HOP = {"connection", "transfer-encoding", "content-length", "date", "server"}
+HOP = {"accept-encoding", "connection", "transfer-encoding", "content-length", "date", "server"}
 
 
 class Call:
@@ -68,8 +69,15 @@ class Call:
 
     def repeat(self, real: httpx.Response) -> None:
         """Answer what the service behind has answered."""
-        kept = [(name, value) for name, value in real.headers.items() if name.lower() not in HOP]
-        self.answer(real.status_code, real.content, kept)
+        self.answer(real.status_code, real.content, _kept(real))
+
+    @staticmethod
+    def as_bytes(real: httpx.Response) -> bytes:
+        """Return an answer as it is sent."""
+        length = ("content-length", str(len(real.content)))
+        lines = [f"{name}: {value}\r\n" for name, value in (*_kept(real), length)]
+        begin = f"HTTP/1.1 {real.status_code} {real.reason_phrase}\r\n"
+        return (begin + "".join(lines) + "connection: close\r\n\r\n").encode() + real.content
 
     def ask_behind(self) -> httpx.Response:
         """Return what the service behind answers."""
@@ -81,10 +89,14 @@ class Call:
             self.method,
             self._behind.rstrip("/") + self.path,
             content=self.body,
-            headers=headers,
+            headers=headers | {"accept-encoding": "identity"},
             timeout=PATIENCE_SECONDS,
             trust_env=False,
         )
+
+
+def _kept(real: httpx.Response) -> list[tuple[str, str]]:
+    return [(name, value) for name, value in real.headers.multi_items() if name not in HOP]
 
 
 Fault = Callable[[Call], None]
@@ -97,6 +109,7 @@ def dripping(seconds: float) -> Fault:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = 128
 
     @override
     def handle_error(self, request: object, client_address: object) -> None:
@@ -107,8 +120,14 @@ class _Server(ThreadingHTTPServer):
 class FaultyPeer:
     """A server in a thread; `fault` answers all but requests for HPKE configurations.
 
+    Args:
+        behind: The service before which it stands. A proxy, which is asked for whole URLs, has "",
+            and its `fault` answers everything.
+        fault: What answers.
+        prefix: The path below which the service is reached.
+
     Attributes:
-        url: Its endpoint, with a path if there is a `prefix`.
+        url: Its endpoint.
         calls: The requests that `fault` has taken so far.
         fault: What answers now.
     """
@@ -123,17 +142,17 @@ class FaultyPeer:
             protocol_version = "HTTP/1.1"
 
             def do_any(self) -> None:
-                with suppress(OSError):  # the caller has had enough
-                    assert self.path.startswith(f"/{prefix}")
+                with suppress(OSError, httpx.TransportError):  # somebody has had enough
+                    assert self.path.startswith(f"/{prefix}" if behind else "http://")
                     self.path = self.path.removeprefix(prefix and f"/{prefix}")
                     call = Call(self, behind, ended)
-                    if self.path.endswith("hpke_config"):
+                    if behind and self.path.endswith("hpke_config"):
                         call.pass_on()
                         return
                     peer.calls += 1
                     peer.fault(call)
 
-            do_GET = do_POST = do_DELETE = do_any  # noqa: N815 - as http.server calls them
+            do_GET = do_POST = do_DELETE = do_OPTIONS = do_any  # noqa: N815 - as it calls them
 
             def log_message(self, *_: object) -> None:
                 """Say nothing."""
