@@ -25,7 +25,7 @@ demo: $(RUNTIME)
 	$(VENV)/bin/prio demo
 
 check: lint
-	$(VENV)/bin/python -m pytest --quick -p no:schemathesis $(WORKERS)
+	$(VENV)/bin/python -m pytest --quick -p no:schemathesis --durations=5 --durations-min=1 $(WORKERS)
 
 # The workers share the cores, and numpy's threads would wait for one another there, which takes a core each.
 check test: export OPENBLAS_NUM_THREADS = 1

@@ -1,15 +1,14 @@
-"""`pytest --quick`: every test that needs no compiler, process or server and no second.
+"""`pytest --quick`: every test that needs no compiler, process or server.
 
 Nobody keeps a list of them. Kernels are not compiled, and a test that asks for more is found when
 it does so: an operation on lanes that it has not asked to be interpreted, a process, a bound
-socket, an aggregator's service. Such a test is left to `make test` and counted at the end. A test
-that takes too long is named there, and is to be marked `slow`. Folders in which most tests need
+socket, an aggregator's service. Such a test is left to `make test` and counted at the end. The
+longest tests are named there, too, and are to be marked `slow`. Folders in which most tests need
 more are not even read, unless they are named on the command line.
 """
 
 import os
 import sys
-import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,8 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from Crypto.Hash import TurboSHAKE128
-
-from tests.support.patience import yardstick
 
 if TYPE_CHECKING:
     from aggregator.vdaf.xof import ByteRows
@@ -39,15 +36,6 @@ FOLDERS = (
     "statistical",
 )
 """Folders of tests that are not read: whole services, browsers, many reports and draws."""
-
-LONGEST = 60.0
-"""How many yardsticks of processor time a test may take: some 0.6 seconds on a quick machine.
-
-It is more than what should be marked, for whoever is the first to import something waits for it.
-"""
-
-TOOK = "quick: yardsticks of processor time"
-"""The property under which a report says that a test took longer, and how long."""
 
 EVENTS = {
     "os.fork": "a process",
@@ -89,7 +77,6 @@ class Quick:
 
         self._is_watching = False
         self._needed: str | None = None
-        self._unit = min(yardstick() for _ in range(3))
         self._interpret = operations._interpret
         operations._interpret = self._interpret_if_asked
         xof.turboshake128 = _turboshake128
@@ -139,26 +126,9 @@ class Quick:
         return (yield from self._watched())
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """Watch the test, and its time."""
-        begin = time.process_time()
-        result = yield from self._watched()
-        took = (time.process_time() - begin) / self._unit
-        if took > LONGEST:
-            item.user_properties.append((TOOK, took))
-        return result
-
-    @pytest.hookimpl
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Name the tests that took too long; what is slow may be the machine, so none fails."""
-        for report in terminalreporter.getreports("passed"):
-            took = dict(report.user_properties).get(TOOK)
-            if report.when == "call" and took is not None:
-                terminalreporter.write_line(
-                    f"{report.nodeid} took {took:.0f} yardsticks of {LONGEST:.0f}: "
-                    "it is to be marked slow",
-                    yellow=True,
-                )
+    def pytest_runtest_call(self) -> Generator[None, Any, Any]:
+        """Watch the test."""
+        return (yield from self._watched())
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_teardown(self) -> Generator[None, Any, Any]:
