@@ -7,15 +7,14 @@ remains below the tolerance; a word, a colour or a chart that has changed does n
 """
 
 import base64
+import functools
 from functools import cache
 from io import BytesIO
 from itertools import product
 from pathlib import Path
 
 import matplotlib as mpl
-import numpy as np
-import numpy.typing as npt
-from PIL import Image
+from PIL import Image, ImageChops
 
 from tests.support.browser import LOOKS, Scheme, Visit
 
@@ -61,9 +60,6 @@ _DRAWN = """async ([scheme, width]) => {
 }"""
 """Waits for the page itself and not for a time: a busy machine draws when it can."""
 
-Picture = npt.NDArray[np.uint8]
-"""Rows, columns, and red, green and blue from 0 to 255."""
-
 
 class Album:
     """The pictures that a person has looked at.
@@ -94,59 +90,45 @@ class Album:
         assert not said, "\n".join([*said, f"where a page was meant to change: {REDRAW}"])
 
 
-def difference(seen: Picture, expected: Picture) -> str | None:
+def difference(seen: Image.Image, expected: Image.Image) -> str | None:
     """Return where two pictures differ, in pixels of the page; None if they do not."""
-    heights, widths = zip(seen.shape[:2], expected.shape[:2], strict=True)
-    if widths[0] != widths[1] or abs(heights[0] - heights[1]) > SHIFT:
-        sizes = [
-            f"{HALF * picture.shape[1]} x {HALF * picture.shape[0]}" for picture in (seen, expected)
-        ]
+    if seen.width != expected.width or abs(seen.height - expected.height) > SHIFT:
+        sizes = [f"{HALF * each.width} x {HALF * each.height}" for each in (seen, expected)]
         return f"the page has {sizes[0]} pixels, and had {sizes[1]}"
-    rows, columns = (min(lengths) // TILE * TILE for lengths in (heights, widths))
-    before = expected[:rows, :columns].astype(np.int16)
-    around = np.pad(seen, ((SHIFT, SHIFT + TILE), (SHIFT, SHIFT), (0, 0)), mode="edge")
-
-    def off_by(down: int, right: int) -> npt.NDArray[np.float64]:
-        return _by_tile(
-            around[down : down + rows, right : right + columns].astype(np.int16) - before
-        )
-
-    off = off_by(SHIFT, SHIFT)
-    if (off > TOLERANCE).any():  # which is seldom, and looking around is most of the work
-        places = product(range(2 * SHIFT + 1), repeat=2)
-        off = np.min([off_by(down, right) for down, right in places], axis=0)
-    differing = np.argwhere(off > TOLERANCE)
-    if not len(differing):
+    around = range(-SHIFT, SHIFT + 1)
+    offs = (_off(ImageChops.offset(seen, *by), expected) for by in product(around, around))
+    off = functools.reduce(ImageChops.darker, offs)
+    places = off.point(lambda each: 255 * (each > 255 * TOLERANCE)).getbbox()
+    if places is None:
         return None
-    (top, left), (bottom, right) = differing.min(axis=0), differing.max(axis=0) + 1
-    left, right, top, bottom = (HALF * TILE * each for each in (left, right, top, bottom))
+    left, top, right, bottom = (HALF * TILE * each for each in places)
     return (
-        f"{len(differing):,} places differ, between {left} and {right} pixels from the left "
+        f"it differs between {left} and {right} pixels from the left "
         f"and {top} and {bottom} from the top"
     )
 
 
-def small(picture: Picture) -> bytes:
+def small(picture: Image.Image) -> bytes:
     """Return a picture as PNG, of few colours."""
     file = BytesIO()
     # Rare colours are kept, such as those of a warning.
-    few = Image.fromarray(picture).quantize(
+    few = picture.quantize(
         _COLOURS, method=Image.Quantize.MAXCOVERAGE, kmeans=2, dither=Image.Dither.NONE
     )
     few.save(file, "png", optimize=True)
     return file.getvalue()
 
 
-def halved(picture: Picture) -> Picture:
-    """Return a picture of half the width and height, each pixel the mean of four."""
-    rows, columns = (length // HALF for length in picture.shape[:2])
-    parts = picture[: HALF * rows, : HALF * columns].reshape(rows, HALF, columns, HALF, 3)
-    return parts.mean(axis=(1, 3)).astype(np.uint8)
+def _off(seen: Image.Image, expected: Image.Image) -> Image.Image:
+    """Return how far each tile is off on average, in the colour that is furthest off."""
+    size = [min(lengths) // TILE * TILE for lengths in zip(seen.size, expected.size, strict=True)]
+    difference = ImageChops.difference(*(each.crop((0, 0, *size)) for each in (seen, expected)))
+    return functools.reduce(ImageChops.lighter, difference.split()).reduce(TILE)
 
 
 def _compared(
-    visit: Visit, look: tuple[Scheme, int], expected: Picture | None
-) -> tuple[Picture, str | None]:
+    visit: Visit, look: tuple[Scheme, int], expected: Image.Image | None
+) -> tuple[Image.Image, str | None]:
     """Return the page once it is as expected or stands still, and where it differs then."""
     same, before = 0, b""
     for _ in range(_TRIES):
@@ -154,7 +136,7 @@ def _compared(
         shot = visit.page.screenshot(full_page=True, animations="disabled", scale="css")
         same = same + 1 if shot == before else 1
         if same == 1:
-            seen = halved(_opened(BytesIO(shot)))
+            seen = _opened(BytesIO(shot)).reduce(HALF)
             fault = "is a new picture" if expected is None else difference(seen, expected)
         if fault is None or same == _STILL:
             break
@@ -162,17 +144,9 @@ def _compared(
     return seen, fault
 
 
-def _opened(file: Path | BytesIO) -> Picture:
+def _opened(file: Path | BytesIO) -> Image.Image:
     with Image.open(file) as image:
-        return np.asarray(image.convert("RGB"))
-
-
-def _by_tile(off: npt.NDArray[np.int16]) -> npt.NDArray[np.float64]:
-    """Return the mean of each tile, of the colour that is furthest off."""
-    rows, columns = (length // TILE for length in off.shape[:2])
-    furthest = np.abs(off).max(axis=2) / 255
-    means: npt.NDArray[np.float64] = furthest.reshape(rows, TILE, columns, TILE).mean(axis=(1, 3))
-    return means
+        return image.convert("RGB")
 
 
 @cache

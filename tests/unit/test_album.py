@@ -6,12 +6,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
-import numpy as np
 import pytest
-from PIL import Image, ImageDraw
+from PIL import Image, ImageChops, ImageDraw
 
 from tests.support import album
-from tests.support.album import FOLDER, HALF, SHIFT, Album, Picture, difference, halved, small
+from tests.support.album import FOLDER, HALF, SHIFT, Album, difference, small
 from tests.support.browser import LOOKS, Visit
 
 INK, PAPER, BLUE, RED = (27, 31, 36), (255, 255, 255), (47, 109, 179), (165, 29, 29)
@@ -19,27 +18,31 @@ INK, PAPER, BLUE, RED = (27, 31, 36), (255, 255, 255), (47, 109, 179), (165, 29,
 
 def drawn(
     word: str = "collected", at: tuple[int, int] = (40, 60), bar: tuple[int, int, int] = BLUE
-) -> Picture:
+) -> Image.Image:
     """Return a page of 240 x 160 pixels with a word and a bar, halved."""
     image = Image.new("RGB", (240, 160), PAPER)
     draw = ImageDraw.Draw(image)
     draw.text(at, word, INK)
     draw.rectangle((120, 100, 200, 120), bar)
-    return halved(np.asarray(image))
+    return image.reduce(HALF)
+
+
+def cut(rows: int) -> Image.Image:
+    """Return the page without its last rows."""
+    return drawn().crop((0, 0, 120, 80 - rows))
 
 
 def test_a_picture_is_as_it_was_after_it_was_kept_in_few_colours() -> None:
     with Image.open(io.BytesIO(small(drawn()))) as kept:
         assert kept.mode == "P"
-        assert difference(drawn(), np.asarray(kept.convert("RGB"))) is None
+        assert difference(drawn(), kept.convert("RGB")) is None
 
 
 def test_edges_and_places_may_be_a_little_off() -> None:
-    entropy = np.random.default_rng(1)
-    softer = np.clip(drawn() + entropy.integers(-20, 20, drawn().shape), 0, 255).astype(np.uint8)
+    softer = ImageChops.add(drawn(), Image.effect_noise(drawn().size, 20).convert("RGB"), 1, -128)
     assert difference(softer, drawn()) is None
     assert difference(drawn(at=(40 + HALF * SHIFT, 60)), drawn()) is None
-    assert difference(drawn()[:-SHIFT], drawn()) is None
+    assert difference(cut(SHIFT), drawn()) is None
 
 
 @pytest.mark.parametrize(
@@ -52,7 +55,7 @@ def test_edges_and_places_may_be_a_little_off() -> None:
     ],
     ids=["word", "end of a word", "place", "colour"],
 )
-def test_what_has_changed_is_found_where_it_is(changed: Picture, left: int, top: int) -> None:
+def test_what_has_changed_is_found_where_it_is(changed: Image.Image, left: int, top: int) -> None:
     said = difference(changed, drawn())
     assert said is not None
     words = said.split()
@@ -61,13 +64,14 @@ def test_what_has_changed_is_found_where_it_is(changed: Picture, left: int, top:
 
 
 def test_a_page_of_another_length_is_told_by_its_size() -> None:
-    assert difference(drawn()[:-10], drawn()) == "the page has 240 x 140 pixels, and had 240 x 160"
+    assert difference(cut(10), drawn()) == "the page has 240 x 140 pixels, and had 240 x 160"
 
 
 def shot(word: str) -> bytes:
     """Return a screenshot of a page with a word, twice the size of its picture."""
     file = io.BytesIO()
-    Image.fromarray(drawn(word).repeat(HALF, axis=0).repeat(HALF, axis=1)).save(file, "png")
+    page = drawn(word)
+    page.resize((HALF * page.width, HALF * page.height), Image.Resampling.NEAREST).save(file, "png")
     return file.getvalue()
 
 
@@ -102,7 +106,7 @@ def test_a_page_that_differs_and_stands_still_is_told_after_a_few_pictures(known
 @pytest.mark.slow
 def test_a_page_that_never_stands_still_is_told(known: Album) -> None:
     blinking = iter([shot("too few"), shot("too many")] * 100)
-    with pytest.raises(AssertionError, match="places differ"):
+    with pytest.raises(AssertionError, match="it differs"):
         known.compare(visit_of(blinking), "page")
 
 
