@@ -152,16 +152,6 @@ def test_a_body_that_is_not_an_upload_is_refused(
     assert (answer.status_code, answer.json()["type"].rsplit(":")[-1]) == (status, problem)
 
 
-def test_a_wrong_token_is_refused(line: Line) -> None:
-    answer = httpx.post(
-        f"{line.services.urls['leader']}tasks/{line.task_id}/collection_jobs",
-        headers={"Authorization": "Bearer not-the-one"},
-        timeout=PATIENCE_SECONDS,
-    )
-    assert answer.status_code == 401
-    assert answer.json()["type"].endswith(":unauthorized")
-
-
 def test_a_report_from_the_future_is_refused_by_name(line: Line) -> None:
     in_a_week = str(line.start + 7 * 24 * HOUR)
     said = line.upload("0", "1", "--time", in_a_week, status=1)

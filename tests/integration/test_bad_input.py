@@ -537,26 +537,7 @@ async def test_a_released_share_is_repeated_until_it_is_deleted_and_then_never_m
     assert (await ask_share(pair, request)).problem_type == "batchOverlap"
 
 
-# --- budgets and floors
-
-
-async def test_a_release_beyond_the_budget_is_refused_before_anything_is_drawn(
-    tmp_path: Path,
-) -> None:
-    pair = Pair(tmp_path, make_task(privacy={**LAPLACE, "budget": "3/4"}))
-    await pair.provision()
-    earlier = NOW - TIME_PRECISION
-    await pair.upload(await pair.reports([0, 1, 2]))
-    await pair.upload(await pair.reports([0, 1, 2], earlier))
-    await pair.collect()
-    calls = [service.entropy.calls for service in (pair.leader, pair.helper)]
-    asked = await pair.ask(pair.interval(earlier))
-    await pair.work_until_idle()
-    refused = await pair.poll(asked.headers["location"])
-    assert (refused.status, refused.problem_type) == (403, "budget-exceeded")
-    assert "1/4 is left" in str(refused.problem["detail"])
-    assert calls == [service.entropy.calls for service in (pair.leader, pair.helper)]
-    await pair.close()
+# --- floors
 
 
 async def test_an_aggregator_refuses_a_task_below_its_floor(tmp_path: Path) -> None:
