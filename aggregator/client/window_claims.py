@@ -69,7 +69,13 @@ MARK = ": "
 
 
 def claim_of(task: "Task", person: str, seconds: int) -> str:
-    """Return the claim to the one report of a person in the window that holds a time."""
+    """Return the key that a person's only report in a window is stored under.
+
+    Args:
+        task: The task.
+        person: Whose report it is.
+        seconds: Any time in the window, since the Unix epoch.
+    """
     window = task.policy.window
     first = 0 if window is None else window.first_unit(task.time(seconds).units)
     return f"window {first}{MARK}{person}"

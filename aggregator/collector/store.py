@@ -72,7 +72,7 @@ class StoredCollection:
 def put_collector_task(tx: Transaction, task: CollectorTask) -> None:
     """Store a task; storing the same task again changes nothing.
 
-    Raises `Conflict` if the id is taken by a task with another definition or token, and
+    Raises `Conflict` if the id is that of a task with another definition or token, and
     `CrypterError`: see `prove_store_key`.
     """
     stored = get_collector_task(tx, task.task_id)

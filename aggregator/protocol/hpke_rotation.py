@@ -1,8 +1,8 @@
-"""When an aggregator's HPKE key is replaced, and how long a retired one is taken.
+"""When an aggregator's HPKE key is replaced, and how long a retired one is still accepted.
 
-Clients may keep a configuration for `cache_seconds`, so a retired key is taken for twice as long.
-An upload that is sealed to it later is refused with `outdated_config`, and the client seals it
-again.
+Clients may keep a configuration for `cache_seconds`, so a retired key is accepted for twice as
+long. An upload that is sealed to it later is refused with `outdated_config`, and the client seals
+it again.
 
 Source: DAP, "HPKE Configuration Request" and "Uploading Reports".
 """
@@ -50,7 +50,7 @@ class HpkeRotation:
         return len(self.suites) * (1 + -(-kept // self.age_seconds))
 
     def is_taken(self, retired_at: int | None, now: int) -> bool:
-        """Return whether uploads to a key are taken; `retired_at` is None if it is in use."""
+        """Return whether uploads to a key are accepted; `retired_at` is None if it is in use."""
         return retired_at is None or now < self.taken_until(retired_at)
 
     def taken_until(self, retired_at: int) -> int:

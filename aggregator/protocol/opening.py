@@ -55,7 +55,7 @@ def open_shares(
         if config_id not in keypairs and row not in rejected
     }
     if role is Role.HELPER:
-        # Nobody has checked the id: a client may have made it up. A leader has taken no report
+        # Nobody has checked the id: a client may have made it up. A leader has accepted no report
         # whose key it did not have, so there it is the key that is missing, and may come back.
         rejected |= dict.fromkeys(keyless, ReportError.HPKE_UNKNOWN_CONFIG_ID)
         keyless = {}

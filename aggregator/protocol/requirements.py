@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 DEFAULT_MAX_DELTA = Fraction(1, 10**5)
 
 DEFAULT_MAX_EPSILON = Fraction(8)
-"""The default limit for a release. With it, an attacker who knows all other reports and gave an
-answer one chance in 3,000 may come to think it as likely as not: above it, noise is noise in name
-only. It is no recommendation; see docs/planning.md."""
+"""The default limit for a release; no recommendation (see docs/planning.md).
+
+At epsilon 8 an attacker who knows every other report can go from 1 in 3,000 to an even chance about
+one answer. Above it, noise is noise in name only.
+"""
 
 DEFAULT_MAX_RHO = Fraction(1)
 """The default for Gaussian noise: it implies epsilon 8.4 at delta 10^-6, and 7.8 at 10^-5."""
@@ -35,7 +37,7 @@ class Floor:
     Attributes:
         min_batch_size: The smallest `min_batch_size`.
         max_epsilon: The largest epsilon; `DEFAULT_MAX_EPSILON` if none is given.
-        any_epsilon: Whether every epsilon is taken, for data that is nobody's; `max_epsilon` is
+        any_epsilon: Whether every epsilon is accepted, for data that is nobody's; `max_epsilon` is
             then not given.
         max_delta: The largest delta; None for any.
         max_rho: The largest rho of zero-concentrated differential privacy.
@@ -63,7 +65,7 @@ class Floor:
 
     @property
     def largest_epsilon(self) -> Fraction | None:
-        """The largest epsilon, given or not; None if any is taken."""
+        """The largest epsilon, given or not; None if any is accepted."""
         if self.any_epsilon:
             return None
         return DEFAULT_MAX_EPSILON if self.max_epsilon is None else self.max_epsilon

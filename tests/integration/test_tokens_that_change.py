@@ -243,7 +243,7 @@ def test_the_commands_replace_a_token_on_both_sides(tmp_path: Path) -> None:
         assert len(made.stdout.strip()) == 43
         assert prio(caller, "task", "token", "use", task_id, stdin=made.stdout).returncode == 0
         first, second = prio(called, "task", "token", "list", task_id).stdout.splitlines()
-        assert first.split()[3:] == second.split()[3:] == ["taken"]
+        assert first.split()[3:] == second.split()[3:] == ["accepted"]
         names = {first.split()[0], second.split()[0]}
         new = hash_token(made.stdout.strip())[:4].hex()
         (old,) = names - {new}

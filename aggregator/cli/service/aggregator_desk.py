@@ -193,7 +193,7 @@ class AggregatorDesk:
     def new_hpke_keys(self) -> list[int]:
         """Make an HPKE key pair of each suite that is set; return their ids.
 
-        Raises `Conflict` if all ids are taken.
+        Raises `Conflict` if all ids are in use.
         """
         from aggregator.entropy import SystemEntropy
         from aggregator.service.runtime.key_rotation import new_key

@@ -139,7 +139,7 @@ def compared(ours: Side, theirs: Side) -> Iterator[Finding]:
         "report age",
         ("the leader's max_report_age_seconds", leader.max_report_age_seconds),
         ("the helper's", helper.max_report_age_seconds),
-        "the helper drops reports that the leader has taken",
+        "the helper drops reports that the leader has accepted",
     )
     skews = f"leader {leader.clock_skew_seconds} s, helper {helper.clock_skew_seconds} s"
     is_even = leader.clock_skew_seconds == helper.clock_skew_seconds

@@ -23,7 +23,7 @@ GRACE_SECONDS = 20
 
 _PAUSE_SECONDS = 1.0
 _LEFT_AFTER_PAUSE = 4
-"""How many descriptors must be left before connections are taken again."""
+"""How many descriptors must be left before connections are accepted again."""
 
 _LOOK_SECONDS = 0.05
 """How often to check whether another process listens."""

@@ -158,6 +158,6 @@ def _replace(
 
 def _state(token: "CallerToken", now: int) -> str:
     if token.expires_at is None:
-        return "taken"
-    verb = "taken until" if token.is_valid(now) else "refused since"
+        return "accepted"
+    verb = "accepted until" if token.is_valid(now) else "refused since"
     return f"{verb} {utc_text(token.expires_at)}"

@@ -48,7 +48,7 @@ async def upload_all(
     floor: "Floor",
     http_options: dict[str, bool],
 ) -> Sent:
-    """Send all answers, and return how many reports were taken and refused."""
+    """Send all answers, and return how many reports were accepted and refused."""
     from rich.console import Console
     from rich.progress import Progress
 

@@ -200,7 +200,7 @@ class AggregationJobs:
 def _found(
     tx: Transaction, task_id: bytes, digest: bytes, job_id: bytes | None
 ) -> AnsweredJob | DeferredJob | None:
-    """Return the job of a request, under whichever name; or refuse a name that is taken."""
+    """Return the job of a request, under whichever name; or refuse a name that is in use."""
     found = find_job(tx, task_id, digest)
     if found is None and job_id is not None and is_job_named(tx, job_id):
         raise NameTaken("another aggregation job has or had it", TaskId(task_id))

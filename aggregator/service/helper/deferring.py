@@ -1,7 +1,7 @@
 """Answers the aggregation jobs that a helper has put off: `prio helper work`.
 
 A front takes them, stores them and asks their leader to come again. Here they are leased by the
-store's clock, so that those of a worker that dies are taken up by another, verified as a helper
+store's clock, so that those of a worker that dies go to another, verified as a helper
 does that answers at once, and answered in the transaction in which they stop to wait.
 
 Source: DAP, "Asynchronous Request Handling".

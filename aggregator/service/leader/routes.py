@@ -164,7 +164,7 @@ class LeaderResources(AggregatorResources):
                 raise BatchOverlap("a part of the batch was collected before", task_id)
             if pending_collections(tx, task_id.value) >= MOST_PENDING:
                 raise TooManyCollections(
-                    f"{MOST_PENDING}; another is taken when one of them has ended", task_id
+                    f"{MOST_PENDING}; another is accepted when one of them has ended", task_id
                 )
             leader_selects = served.task.batching.leader_selects
             delete_fruitless_jobs(tx, task_id.value, leader_selects=leader_selects)

@@ -76,7 +76,7 @@ def new_key(tx: Transaction, entropy: Entropy, suite: Suite = REQUIRED) -> int:
     """Make a key pair, to be advertised before older ones of its suite; return its id.
 
     Raises:
-        Conflict: All ids are taken.
+        Conflict: All ids are in use.
     """
     made = generate_keypair(next_config_id(tx), entropy, suite)
     put_hpke_key(tx, HpkeKey(made.config.id, encode(made.config), made.private_key))

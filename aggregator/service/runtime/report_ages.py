@@ -30,7 +30,7 @@ class AgeLimit:
     """How old the reports of a task may be.
 
     Attributes:
-        seconds: How far behind our clock a report's time may lie; if negative, no report is taken.
+        seconds: How far behind our clock a report's time may lie; if negative, none is accepted.
         first_day: The day from which ids must be kept for that, in days since the epoch.
     """
 

@@ -67,7 +67,7 @@ class ServedTask:
         task: The task.
         verification_key: The task's one verification key.
         peer_token: Leader: the bearer token that we show to the helper.
-        is_ended: Whether uploads are no longer taken.
+        is_ended: Whether uploads are no longer accepted.
     """
 
     task: Task

@@ -62,7 +62,7 @@ from aggregator.written_times import utc_text
 
 _VAIN_ATTEMPTS = 3
 """Whoever takes a job so often has not begun lately: its workers may die of it, one by one. A
-worker that was killed leaves a job that is taken a second time."""
+worker that was killed leaves a job that is leased a second time."""
 
 
 def examine_aggregator(

@@ -112,7 +112,7 @@ def open_aggregator_store(
         may_make: As for `open_database`.
         journal_may_be_missing: Whether a journal is made for a store that has had one.
         journal_may_be_damaged: Whether the store is opened beside a journal that cannot be read:
-            reports are taken and verified, and no share leaves.
+            reports are accepted and verified, and no share leaves.
         journal_damage_is_told: Whether the log says so.
         store_may_be_lost: Whether a store is made where there has been one.
         may_be_older: As for `open_database`.

@@ -255,7 +255,7 @@ class Peer:
         )
 
     def _is_foreign(self, response: httpx.Response) -> bool:
-        """Return whether a refusal is taken for a proxy's, not the party's own."""
+        """Return whether a refusal counts as a proxy's, not the party's own."""
         is_too_large = response.status_code == httpx.codes.REQUEST_ENTITY_TOO_LARGE
         is_refusal = not response.is_success and not is_too_large
         return self._only_problems_refuse and is_refusal and not is_problem(response)

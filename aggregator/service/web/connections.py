@@ -2,17 +2,8 @@
 
 This is uvicorn's protocol with bounds on everything around a body: the bytes and the number of
 headers, the time for headers, for the unread rest of a body and for an unread answer, and the
-number of connections. `web.intake` bounds the bodies.
-
-Nobody keeps a slot that others want. When most slots are taken, each answer ends its connection, so
-that clients compete anew for every slot. When all are taken, a newcomer displaces a connection that
-has been answered, or the slowest sender. If some address (`web.addresses`) holds more slots than
-the newcomer's, the displaced connection belongs to the address that holds the most. A request that
-was received whole is answered: its connection gives way only when all others are in that state too,
-and then only to an address that holds fewer. An address from which a valid token was shown does not
-count as holding many: a helper gets all its jobs from its leader's one address, and strangers with
-an address each would displace them. If file descriptors run short (`web.descriptors`), slots count
-as taken: a newcomer displaces another connection, or is refused.
+number of connections. `web.body_budget` bounds the bodies. Nobody keeps a slot that others want:
+`_displace` says who gives way to a newcomer.
 """
 
 import asyncio
@@ -49,7 +40,7 @@ _FOR_ANY_PAGE = b"".join(b"%s: %s\r\n" % header for header in (ANY_ORIGIN, EXPOS
 """Sent with refusals: a page may have made the connection, and its path is not known yet."""
 
 _CROWDED = 3 / 4
-"""Once more than this fraction of the slots is taken, connections are not kept alive."""
+"""Once more than this fraction of the slots is in use, connections are not kept alive."""
 
 _SETTLED_SECONDS = 1.0
 """A younger connection's pace is unknown: it is not dropped for an address with as many slots."""
@@ -150,6 +141,7 @@ class BoundedConnection(HttpToolsProtocol):
     def _has_room(self) -> bool:
         """Return whether there is room for this connection; answer 503 and end it if not."""
         taken = len(self._named) - (self in self._named)
+        # If file descriptors run short, there is no slot to give, whatever is in use.
         has_slot = taken < self.max_connections and not self._is_short
         if has_slot or self._displace():
             return True
@@ -160,6 +152,8 @@ class BoundedConnection(HttpToolsProtocol):
         """Drop another connection if one must give way to this one; return whether one did."""
         # A proxy's connection whose headers have not come holds no slot to give.
         others = [each for each in self._named if each is not self]
+        # A request that was received whole is answered. Its connection gives way only when all
+        # others are in that state, too.
         unanswered = [each for each in others if not each._is_whole()]  # noqa: SLF001  our own
         chosen = self._giving_way(unanswered or others, others)
         if chosen is None:
@@ -175,6 +169,8 @@ class BoundedConnection(HttpToolsProtocol):
         If some address has more connections than ours, it is one of the address that has the most.
         In that case, and if we are a known caller, connections of unknown pace give way too.
         """
+        # A helper gets all its jobs from its leader's one address. If that counted as holding many,
+        # strangers with an address each would displace it.
         strange = [each._address for each in others if each._address not in self._callers]  # noqa: SLF001  our own
         held = Counter(address for address in strange if address)
         most = max((held[each._address] for each in among), default=0)  # noqa: SLF001  our own
@@ -262,6 +258,7 @@ class BoundedConnection(HttpToolsProtocol):
         self.scope[IS_WHOLE] = self._is_whole  # type: ignore[typeddict-unknown-key]  # ours
         super().on_headers_complete()
         if len(self.connections) > self.max_connections * _CROWDED:
+            # The answer ends the connection, so that clients compete anew for every slot.
             self.cycle.keep_alive = False
 
     @override

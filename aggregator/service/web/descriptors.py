@@ -32,7 +32,7 @@ _STORES = 2 * 24
 server or 9 to SQLite, of two files each, and single files beside them."""
 
 BURST = 2048
-"""How many newcomers may be taken at once before they are refused: as many as a socket's queue
+"""How many newcomers may be accepted at once before they are refused: as many as a socket's queue
 holds. The limit is raised by so many more where the system allows it."""
 
 LEAST_CONNECTIONS = 16

@@ -1,4 +1,4 @@
-"""Names for faults that single buckets or whole windows show, but no draw by itself."""
+"""Names of faults that show only in all draws of a bucket or of a window."""
 
 import math
 

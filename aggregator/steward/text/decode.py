@@ -63,7 +63,7 @@ class Decoded:
     Attributes:
         found: The strings, those held by most people first.
         candidates: How many fingerprints were tried.
-        threshold: The least score of a string that is taken for held.
+        threshold: The least score at which a string counts as held.
         expected_false: How many of the found strings nobody holds, by expectation: empty strings
             that passed, in all passes, and strings that share a fingerprint with a held one.
         no_answer: How many gave no answer, estimated.

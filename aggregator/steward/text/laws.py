@@ -33,7 +33,7 @@ _LOWEST: Final = -4 * _STEPS
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Clip:
-    """The limits and the unit for a threshold, the least score of a string that is taken for held.
+    """The limits and the unit for a threshold, the least score at which a string counts as held.
 
     A score adds up a bucket of each task. Only tests are without the limits: they show what goes
     wrong.

@@ -125,7 +125,7 @@ class TextPlan:
 
     @functools.cached_property
     def threshold(self) -> float:
-        """The least score at which a string is taken to be held by somebody."""
+        """The least score at which a string counts as held by somebody."""
         return self._threshold(self.found_from)
 
     @functools.cached_property

@@ -231,7 +231,7 @@ tasks = _table(
     ),
     _seconds("created_at", "Seconds; when the task was stored."),
     _seconds(
-        "ended_at", "Seconds; no upload is taken from then on. Null while open.", nullable=True
+        "ended_at", "Seconds; no upload is accepted from then on. Null while open.", nullable=True
     ),
     _seconds(
         "forgotten_at",
@@ -300,7 +300,7 @@ rejected_reports = _table(
     _bytes(
         "sha256",
         "SHA-256 of the encoded Report if an operator gave it up before any request to the Helper "
-        "had it: the same bytes are taken again. Otherwise null.",
+        "had it: the same bytes are accepted again. Otherwise null.",
         32,
         nullable=True,
     ),

@@ -250,11 +250,11 @@ def _bound_jobs(tx: Transaction, task_id: bytes, size: int) -> None:
 
 
 def _is_outgrown(bound: int | None, sent: int | None) -> bool:
-    """Return whether the Helper has taken a job that comes up to the bound of the task's jobs.
+    """Return whether the Helper has accepted a job that comes up to the bound of the task's jobs.
 
     A job of less than half of what it may be proves nothing. So the bound stays below twice the
-    largest job that the Helper has taken, and a Helper that still takes no more refuses one job in
-    dozens.
+    largest job that the Helper has accepted, and a Helper that still accepts no more refuses one
+    job in dozens.
     """
     return bound is not None and sent is not None and 2 * sent > bound
 

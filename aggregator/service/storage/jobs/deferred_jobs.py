@@ -160,7 +160,7 @@ def delete_job(tx: Transaction, task_id: bytes, job_id: bytes) -> bool:
     digest = tx.connection.execute(select(job.c.body_sha256).where(*place)).scalar()
     if digest is None or tx.connection.execute(delete(job).where(*place)).rowcount != 1:
         return delete_answered_job(tx, task_id, job_id)
-    tx.connection.execute(  # by which its name stays taken
+    tx.connection.execute(  # by which its name stays in use
         insert(tables.answered_jobs).values(
             task=task,
             body_sha256=digest,

@@ -24,13 +24,12 @@ T = TypeVar("T")
 _TOKEN_SIZE = 16
 
 LATE_SECONDS = 10
-"""How far behind what others write meanwhile the time of a transaction may lie on PostgreSQL, where
-it is that of its beginning. What was set so little ahead of it was not set by a clock since put
-back: a transaction would take a job whose holder has just renewed its lease."""
+"""On PostgreSQL `now` is when the transaction began, so a lease renewed since can lie up to this
+far ahead. Only what lies further ahead was set by a clock that has been put back."""
 
 
 class LeaseLost(StoreError):
-    """The job is no longer ours to move: taken by another driver, ended, or deleted."""
+    """The job is no longer ours to move: leased by another driver, ended, or deleted."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ def remember_rejected(
         tx: The transaction.
         task: The task's key.
         report_ids: Their ids.
-        sha256: The SHA-256 of those whose very bytes are taken again, by the report's id.
+        sha256: The SHA-256 of those whose very bytes are accepted again, by the report's id.
     """
     free = {} if sha256 is None else sha256
     place = {"task": task, "day": tx.now // DAY}

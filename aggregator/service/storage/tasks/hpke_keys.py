@@ -51,7 +51,7 @@ def put_hpke_key(tx: Transaction, key: HpkeKey) -> None:
     """Store a fresh key pair.
 
     Raises:
-        Conflict: The config id is taken, perhaps by a retired key that reports still need.
+        Conflict: The config id is in use, perhaps by a retired key that reports still need.
         CrypterError: See `prove_store_key`.
     """
     prove_store_key(tx)
@@ -74,7 +74,7 @@ def next_config_id(tx: Transaction) -> int:
 
     A store that was put back may have forgotten keys that clients still seal to. Under an id that
     no key has, their uploads are answered `outdated_config`, and they seal again. Under an id that
-    a new key was given, their reports would be taken, and could never be opened. If ids followed
+    a new key was given, their reports would be accepted, and could never be opened. If ids followed
     one another, the first key after a restore would surely have the id of the first lost one. So
     they are drawn: a new key has a given lost id with a probability of one in half the free ids,
     usually 1/127 (1/256 in an empty store). Ids of one byte allow little less, unless something
@@ -85,7 +85,7 @@ def next_config_id(tx: Transaction) -> int:
     neither of the next two keys has the id of the one before them.
 
     Raises:
-        Conflict: All are taken.
+        Conflict: All are in use.
     """
     stored = [each.config_id for each in list_hpke_configs(tx)]
     first = stored[0] + 1 if stored else 0

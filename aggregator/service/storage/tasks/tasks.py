@@ -1,4 +1,4 @@
-"""Tasks with their verification keys, and the tokens that we show."""
+"""Stored tasks: definition, verification key, and the token we present to the other aggregator."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -81,7 +81,7 @@ def put_task(tx: Transaction, task: TaskRecord) -> None:
     """Store `task`; storing the same again changes nothing.
 
     Raises:
-        Conflict: The id is taken by a task with another definition, key or token. A task never gets
+        Conflict: The id is that of a task with another definition, key or token. A task never gets
             a second verification key: a report verified under two keys reveals its measurement.
             Or the task was forgotten, and with it which reports were counted.
         CrypterError: See `prove_store_key`.

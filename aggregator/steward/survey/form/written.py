@@ -1,4 +1,4 @@
-"""A question on the page that people answer in their own words: its fields, and its tasks."""
+"""The page's part for a question answered in people's own words: its fields and its tasks."""
 
 import json
 from collections.abc import Mapping, Sequence
