@@ -1,8 +1,7 @@
 """Batches the work of many threads, where one batch costs about as much as one piece.
 
-A thread that finds nobody working does the work of all threads that wait; threads that come
-meanwhile wait for the next turn. A thread whose work is done leaves at once, without queueing for
-the lock again: if it did, the two or three threads that overtook it would make up whole turns.
+A thread that finds nobody working does the work of all threads that wait. Threads that come
+meanwhile wait for the next turn.
 """
 
 import threading
@@ -44,6 +43,8 @@ class BatchedCalls(Generic[Given, Made]):
         own = _Item[Given, Made](given)
         with self._turn:
             self._waiting.append(own)
+        # Without the lock, so that a thread whose work is done leaves at once: if it queued for the
+        # lock again, the two or three threads that overtook it would make up whole turns.
         while not own.is_done:
             try:
                 if items := self._next(own):

@@ -5,11 +5,11 @@ as the largest cost of any one place, summed over that place's tasks: not the su
 largest, as a place is kept for ever, and not the largest task, as a place may have several.
 
 Clients keep people to one place (`client.contributions`); no aggregator can check that. So a
-designer could call unrelated tasks, with people in several of them, a group, and be charged less
-than people pay. But the group is not only in ledgers: it is bound into every report, with the
-task's policy, and a client that reads it keeps each person to one place, or takes part in no task
-of a group (`check_kept`). The designer then gets no second report to gain from. An aggregator
-requires what it can see: that the tasks of a group have the same people, type and noise.
+designer could call unrelated tasks a group, with people in several of them, and be charged less
+than people pay. But the group is bound into every report, with the task's policy. A client that
+reads it keeps each person to one place, or takes part in no task of a group (`check_kept`), so the
+designer gets no second report to gain from. An aggregator requires what it can see: that the tasks
+of a group have the same people, type and noise.
 """
 
 import tomllib

@@ -1,9 +1,7 @@
 """Runs a service as several processes over one store; those that serve share one address.
 
 The first process only watches the others. It passes on the signals to stop and to read the settings
-again. It replaces a process that was killed or that found the store's server away, until one can
-reach that server: the others wait for it, too. If a replacement cannot start, for example because a
-file is broken that the others read long ago, the others go on.
+again. It replaces a process that was killed, or that ended because the store's server was away.
 """
 
 import ctypes
@@ -128,9 +126,12 @@ class _Watch:
             if self.is_stopping:
                 continue
             if code == BAD_INPUT and not is_oldest and child in self._replacing:
+                # Such as a file that is broken now and that the others read long ago: they go on.
                 log.error("a process could not start in the place of another")  # it has said why
                 time.sleep(_RESTART_SECONDS)
             elif _may_be_replaced(code):
+                # Where the server is away, one after another tries until one can reach it; the
+                # others wait for the server, too.
                 time.sleep(_RESTART_SECONDS)
             else:
                 self.status, self.is_stopping = code, True

@@ -1,8 +1,8 @@
-"""The window of a spelling, which must fit its question: people send one report per window.
+"""Whether a spelling fits its question: the same windows, noise and aggregators.
 
-A client sends one report to the question or to its spelling. It can keep that promise only if both
-have the same windows, and it can tell what is paid only if both have the same noise. With shorter
-windows, a spelling would get several reports from one person in one window of the question.
+In a window a client sends one report, to the question or to its spelling. With shorter windows, a
+spelling would get several reports from one person in one window of the question. With other noise,
+nobody could tell what a person pays.
 """
 
 import dataclasses

@@ -1,7 +1,7 @@
-"""What a survey costs a person, whose one report a window answers all questions but the text ones.
+"""What a survey costs a person in a window and in all.
 
-Text questions have tasks of their own: a person is in one task of each, and pays for it in
-addition.
+One report answers all questions but the text questions. These have tasks of their own: a person is
+in one task of each, and pays for it in addition.
 """
 
 import dataclasses

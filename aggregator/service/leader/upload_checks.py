@@ -1,7 +1,7 @@
 """Takes the body of an upload request apart, and checks its reports before anything is stored.
 
-Large requests are arrays, if all their reports have the usual sizes and none is refused. Else the
-reports are read and checked one by one, which defines what is refused.
+A large request is read as arrays. If any of its reports has an unusual size or is refused, they are
+all read and checked one by one instead, which defines what is refused.
 
 Source: DAP, "Uploading Reports".
 """

@@ -1,14 +1,9 @@
 """Closes what an aggregator may have released since the backup that its store is restored from.
 
 This is for a store whose journal of releases is lost, or as old as the backup. Nobody knows any
-more what was released, so everything that may have been is closed for ever and charged. What the
-journal does know is exact, and was entered before (`storage.reconciliation`).
-
-Any window that is over may have been released, whatever the store has of it, since reports come
-late. We charge for each window that was not over when the backup was made or held reports then, and
-for each batch whose collection was under way. We also charge for earlier windows, all of whose
-reports may have come late: back to the start of the task's interval or, if it has none, to the
-first batch that the store knows. Windows before that are closed, but not charged.
+more what was released, so everything that may have been is closed for ever and charged: `_presume`
+says what that is. What the journal does know is exact, and was entered before
+(`backup.reconciliation`).
 """
 
 import dataclasses
@@ -117,6 +112,7 @@ def close_without_keys(tx: Transaction, gone: bytes | None = None) -> tuple[int,
 
 
 def _presume(tx: Transaction, task: Task, role: Role, backup_time: int, latest: int) -> Presumed:
+    """Close all windows that are over, and charge for those that may have been released."""
     task_id = task.task_id.value
     stored = [*open_buckets(tx, task_id), *waiting_buckets(tx, task_id)]
     if task.batching.leader_selects:
@@ -130,10 +126,14 @@ def _presume(tx: Transaction, task: Task, role: Role, backup_time: int, latest: 
         return Presumed(task, None, 0)
     closed = batch_of_interval(Interval.of(0, end))
     units = [int.from_bytes(bucket, "big") for bucket, _ in stored]
+    # The first window that was not over when the backup was made, or that held reports then.
     first = window.first_unit(min([task.time(backup_time).units, *units]))
+    # Their collection was under way, whatever their windows.
     begun = [each for each in ledger.list_reserved(tx, task_id) if each.first <= closed.last]
     before, length = closed_batches(tx, task_id, closed), window.length
     since = _since(task, [first, *(int.from_bytes(each, "big") for each in before.firsts)])
+    # All reports of a window before `first` may have come late. Earlier ones than `since` are
+    # closed, but not charged.
     oldest = max(since, first - MOST_CHARGES * length)
     starts = itertools.chain(
         range(first, end, length), range(first - length, oldest - length, -length)

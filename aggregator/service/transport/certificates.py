@@ -1,7 +1,7 @@
 """The certificates that a party shows: whether they can be used, and how long they are valid.
 
-OpenSSL says of a wrong file only that it is wrong, and shows an expired certificate without a word:
-it is the others who then refuse us.
+OpenSSL says of a wrong file only that it is wrong. It shows an expired certificate without a word,
+and then the others refuse us.
 """
 
 import dataclasses

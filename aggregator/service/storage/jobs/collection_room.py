@@ -1,7 +1,7 @@
 """Bounds the collection jobs of a task at the Leader, whatever its Collector asks for.
 
-A job that is released costs a batch of reports, and is bounded by them. All others cost the
-Collector one request each: those that wait, and those that have ended and came to nothing.
+A released job needs a batch of reports, so there are no more of these than batches. Any other job
+costs the Collector one request: those that wait are bounded, and so are those that came to nothing.
 """
 
 from sqlalchemy import delete, func, select

@@ -3,19 +3,9 @@
 A body is never deleted by itself. A generation that no row of `report_groups` names any more is
 emptied as a whole (`generations`), so deleting a report never rewrites its body.
 
-It does not matter which generation a transaction adds to: on PostgreSQL it may be one that has just
-ceased to be current. It is never emptied under that transaction. To empty it, its table is first
-locked against all others, and only then do we look whether it is named. A transaction that has
-added a body holds the table until its rows in `report_groups` are visible; one that has not yet
-adds it afterwards. On SQLite there is one writer.
-
 If object storage is configured (`report_bodies`), a large body lies there, and its row has the
 object's name and the digest of each report. The objects are put, and got again, just before the
-transaction commits, and deleted row by row before the generation is emptied. What the storage
-returns is compared with the digests: anything else than the very bytes tells us nothing.
-
-A table with such names says in the row of group 0, which is no group, where the objects lie. A
-service that looked for them elsewhere would wait for ever for what was never there.
+transaction commits, and deleted row by row before the generation is emptied.
 """
 
 import dataclasses
@@ -104,6 +94,9 @@ def _starts(content: bytes, each: int) -> range:
 
 def current_generation(tx: Transaction) -> int:
     """Return the generation that bodies are added to now."""
+    # On PostgreSQL it may cease to be the current one before the transaction has ended. It is not
+    # emptied under the transaction all the same: whoever empties a table first locks it against
+    # all others, and only then looks whether a row of `report_groups` names it.
     ((generation,),) = tx.run(_CURRENT)
     return int(generation)
 
@@ -177,7 +170,10 @@ def give_up_row(tx: Transaction, generation: int, group: int) -> None:
 
 
 def _keep_place(tx: Transaction, generation: int) -> None:
-    """Say in a generation where its objects lie, unless it says so."""
+    """Say in a generation where its objects lie, unless it says so.
+
+    A service that looked for them elsewhere would wait for ever for what was never there.
+    """
     place = place_of(tx, generation)
     if place is None:
         row = {"report_group": PLACE, "body": _objects(tx).name.encode()}
@@ -242,6 +238,7 @@ def reports_of(
     )
     for key, name in named.items():
         reports = got.get(name)
+        # Anything else than the very bytes tells us nothing of the reports.
         if reports is not None and are_right(bodies[key], kinds[key][1])(reports):
             found[key] = reports
     return found

@@ -1,17 +1,12 @@
 """Rotates the tables of bodies (generations): one takes new bodies, unused ones are emptied.
 
 A generation stops being the current one after a minute, if another is empty; otherwise it grows.
-When none is empty, the bodies that are left in an old generation, whose reports are held or wait
-for something, are moved to the current one. That is done only if they are few compared with what
-came with them or has come since. So the store holds at most a few times what waits, plus a minute
-or two of uploads. Reports of a group that are no longer live are not moved, and neither is an
-object: only the row that names it.
+When none is empty, the few bodies that are left in an old generation, whose reports are held or
+wait for something, are moved to the current one. So the store holds at most a few times what waits,
+plus a minute or two of uploads.
 
-Why this is correct: only one transaction at a time does any of it (`locks.rotate_generations`), and
-only this module moves a row of `report_groups` to another generation, locking the row meanwhile.
-`bodies` says why uploads need no lock. On PostgreSQL, TRUNCATE empties a table at once even for
-readers with an older snapshot. So a table must have been unused for a minute before, which is
-longer than any of our reads; `pg_dump` locks all tables as it begins.
+Only one transaction at a time does any of this (`locks.rotate_generations`), and only this module
+moves a row of `report_groups` to another generation.
 """
 
 import dataclasses
@@ -27,7 +22,11 @@ from aggregator.service.storage.reports.groups import GROUPS, Group, as_groups, 
 TURN_SECONDS = 60
 """The least time for which a generation is the current one."""
 UNUSED_SECONDS = 60
-"""How long a generation must be unused before it is emptied."""
+"""How long a generation must be unused before it is emptied.
+
+On PostgreSQL, TRUNCATE empties a table at once even for readers with an older snapshot. This is
+longer than any of our reads; `pg_dump` locks all tables as it begins.
+"""
 LEFT = 4
 """Move a generation's remaining bodies once they are at most 1/LEFT of the groups that it, or the
 current one, has taken, so that a few held reports cannot block a table."""
@@ -124,7 +123,8 @@ def _move_some(tx: Transaction, one: _Generation, current: _Generation) -> int:
         return 0
     table = tables.report_groups
     query = GROUPS.where(table.c.generation == one.generation).order_by(table.c.id)
-    # A row that another transaction has locked is most likely about to be dropped.
+    # Nobody else may change a row while its body moves. One that another transaction has locked is
+    # most likely about to be dropped.
     some = query.limit(STEP_GROUPS).with_for_update(skip_locked=True)
     moving = _first(as_groups(tx.connection.execute(some)))
     rows = rows_of_groups(tx, moving)
@@ -133,6 +133,7 @@ def _move_some(tx: Transaction, one: _Generation, current: _Generation) -> int:
         values: dict[str, object] = {"generation": current.generation}
         row = rows.get(each.id)
         if row is not None and row.object_name is None and row.is_of(each.size, each.width):
+            # What is no longer live stays behind, and is gone when the generation is emptied.
             living.append((each.id, each.living(row.content), each.width))
             values |= {"size": each.reports, "live": None}
         elif row is not None:  # an object, a body that cannot be read, one that was given up

@@ -2,12 +2,7 @@
 
 A deleted id no longer refuses a replay. So one transaction first records the day from which a
 task's ids are kept, and only later ones delete the ids before it. A transaction that adds ids looks
-at that day afterwards (`check_memory`): if it missed an id because it was deleted, it is certain to
-see the new day as well, even if a clock was set back since.
-
-A task's ids are scanned in key order, which needs no extra index, once a month. A pass believes a
-clock only as far as two months since the last pass: deleted ids are gone for ever, and reports as
-old as them can never be accepted again.
+at that day afterwards (`check_memory`).
 """
 
 from sqlalchemy import ColumnElement, Row, bindparam, delete, select, update
@@ -46,6 +41,9 @@ class IdsForgotten(StoreError):
 
 def check_memory(tx: Transaction, ids: str, task_id: bytes, first_day: int) -> None:
     """Check that all ids from a day on are kept; call it after adding the ids in question.
+
+    Whoever missed an id because it was deleted is certain to see the new day here, even if a clock
+    was set back since.
 
     Args:
         tx: The transaction.
@@ -103,6 +101,8 @@ def forget_ids(tx: Transaction, ids: str, task_id: bytes, days: int) -> int:
         return 0
     today = tx.now // DAY
     if row.after_id is None:
+        # A clock that is far ahead is believed only so far: deleted ids are gone for ever, and
+        # reports as old as them can never be accepted again.
         believed = min(today, row.looked_on + 2 * PASS_DAYS)
         # No change if another process has been faster.
         begun = {"from_day": max(believed - days, row.from_day), "after_id": b""}
@@ -110,6 +110,7 @@ def forget_ids(tx: Transaction, ids: str, task_id: bytes, days: int) -> int:
         return 1
     table = tables.metadata.tables[ids]
     left = (table.c.task == row.task, table.c.report_id > row.after_id)
+    # In the order of the key, which needs no index by day.
     query = select(table.c.report_id).where(*left).order_by(table.c.report_id)
     last = tx.connection.execute(query.offset(IDS_PER_STEP - 1).limit(1)).scalar()
     some = left if last is None else (*left, table.c.report_id <= last)
