@@ -12,12 +12,7 @@
 
 "Again" is with the same bytes: the Helper may have counted the reports of a request without our
 knowing. Only a request that it has refused each time, and so surely not counted, is made anew or
-split. A Helper that has processed a request must answer it when it comes again, so one that finds
-the same bytes too large `max_attempts` times has not processed them, even if an earlier attempt
-broke before it could say so. A proxy that lies about this could just as well refuse for ever.
-A collection job that fails reopens its batch. That does no harm even if the Helper has released its
-share: it counts no more reports for the batch, so the batch stays the same, and the next collection
-job for it makes the same request and gets that share.
+split.
 
 Source: DAP, "Verifying and Aggregating Reports", "Obtaining Aggregate Shares" and "Asynchronous
 Request Handling".
@@ -100,6 +95,9 @@ def after_refused_aggregation(
     Helper may have processed `unanswered` requests. The reports are counted only if it matters.
     """
     is_too_large = refusal.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    # A Helper that has processed a request must answer it when it comes again. So one that finds
+    # the same bytes too large so often has not processed them, even if an earlier attempt broke
+    # before it could say so. A proxy that lies about this could just as well refuse for ever.
     if is_too_large and (not unanswered or failures >= max_attempts) and reports() > 1:
         return Then.SPLIT
     if unanswered:
@@ -145,4 +143,6 @@ def after_refused_collection(
         # Tell the Collector that the problem is the Helper's.
         detail = f"the helper has refused for {refused_for} seconds, with status {refusal.status}"
         problem = CollectionFailed(f"{detail}: {problem}", problem.task_id)
+    # The batch reopens. That does no harm even if the Helper has released its share: it counts no
+    # more reports for the batch, so the next job for it makes the same request and gets that share.
     return Failure(problem, isinstance(problem, _FAULTS_OF_A_BATCH))

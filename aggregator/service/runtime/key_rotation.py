@@ -1,29 +1,9 @@
 """Changes an aggregator's HPKE key by age, and destroys old private keys.
 
 Each configured suite has one advertised key; when a suite is no longer configured, its key is
-retired.
-
-A key is advertised, then retired, then destroyed. It is destroyed once no report needs it that was
-accepted while uploads could use the key (`protocol.hpke_rotation`):
-
-- at the leader, when no report is left that was stored in that time;
-- at the helper, which does not see what waits at the leader, when `wait_seconds` more have passed
-  and no open window has reports from that time, or from `wait_seconds` before it. A task that was
-  ended has no open windows.
-
-A held report, or a window that is never collected, therefore keeps the keys of its own time, but
-not all later ones.
-
-What was sealed to a destroyed key can never be opened again, by anybody.
-
-If the clock was ahead for a moment, a key made then is dated in the future, and reports stored then
-may need any key. If instead the clock is behind now, all dates are right. We cannot tell which. So
-a date in the future is replaced by the present only after it has stayed in the future for long by
-the monotonic clock. For a date of retirement, in addition, nothing stored may be dated in the
-future, and the helper waits `wait_seconds` more.
-While the clock is ahead, the helper seems to need none of the keys that it keeps for reports still
-waiting at the leader. So a key is destroyed only after it has been unneeded for a while by the
-monotonic clock.
+retired. A key is advertised, then retired, then destroyed: once nothing needs it any more
+(`needed_for`), whatever a clock that was set wrong says (`_wrong_dates`, `_settled`). What was
+sealed to a destroyed key can never be opened again, by anybody.
 """
 
 import time
@@ -110,7 +90,11 @@ def _ids_of(key: StoredConfig) -> tuple[int, int, int]:
 def needed_for(
     tx: Transaction, role: Role, rotation: HpkeRotation, key: StoredConfig
 ) -> str | None:
-    """Return what a private key is still needed for; None if it can be destroyed."""
+    """Return what a private key is still needed for; None if it can be destroyed.
+
+    It is needed by reports that were accepted while uploads could use it. So a held report, or a
+    window that is never collected, keeps the keys of its own time, but not all later ones.
+    """
     if key.retired_at is None:
         return "advertised"
     last_upload = rotation.taken_until(key.retired_at) + UPLOAD_SECONDS
@@ -118,10 +102,12 @@ def needed_for(
         return "clients that have not heard of the next key"
     if role is Role.LEADER:
         since = key.created_at - CLOCK_SECONDS
+        # What was stored while the clock was ahead may need any key.
         is_needed = received_between(tx, since, last_upload) or received_between(
             tx, tx.now + CLOCK_SECONDS, _FOR_EVER
         )
         return "reports that are not aggregated" if is_needed else None
+    # The helper does not see what waits at the leader, and how long it has waited.
     if tx.now < last_upload + rotation.wait_seconds:
         return "reports that may wait at the leader"
     since = max(0, key.created_at - rotation.wait_seconds)
@@ -186,7 +172,11 @@ class KeyRotation:
         return len(made) + len(retired) + len(destroyed)
 
     def _settled(self, unneeded: list[int]) -> set[int]:
-        """Return those of the keys that have been unneeded for long enough to be destroyed."""
+        """Return those of the keys that have been unneeded for long enough to be destroyed.
+
+        While the clock is ahead, the helper seems to need none of the keys that it keeps for
+        reports still waiting at the leader. So the monotonic clock counts here.
+        """
         now = self._monotonic()
         self._unneeded_since = {key: self._unneeded_since.get(key, now) for key in unneeded}
         since = self._unneeded_since.items()
@@ -203,11 +193,16 @@ class KeyRotation:
         return self._monotonic() - self._ahead_since
 
     def _wrong_dates(self, tx: Transaction, waited: float) -> list[bool]:
-        """Return which dates are to be corrected: False for creation, True for retirement."""
+        """Return which dates are to be corrected: False for creation, True for retirement.
+
+        A date in the future was set by a clock that was ahead for a moment, or is right, and our
+        clock is behind now. We cannot tell which, so it must have stayed in the future for long.
+        """
         found = []
         if waited >= PATIENCE_SECONDS and dated_ahead(tx, retired=False):
             found.append(False)
-        # A key dated as retired too early would be destroyed while reports still need it.
+        # A key dated as retired too early would be destroyed while reports still need it. So for
+        # that date nothing stored may be dated in the future either, and the helper waits longer.
         at_leader = self._rotation.wait_seconds if self._role is Role.HELPER else 0
         if (
             waited >= PATIENCE_SECONDS + at_leader

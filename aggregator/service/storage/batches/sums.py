@@ -1,12 +1,13 @@
 """Batches and their un-noised aggregate shares, which are destroyed on collection.
 
 A bucket is the sum of its shards, rows that concurrent transactions add to separately
-(`locks.own_shard`). Readers add them up, counts and shares alike.
+(`locks.own_shard`). Readers add them up, counts and shares alike. Only buckets that hold reports
+have rows; `closed` knows which buckets are closed.
+
 A shard's share is encrypted by a random key of its own. That key is itself encrypted (`crypter`)
 and lies outside the database (`key_file`), unless the database is on a server (`key_table`).
 Releasing a batch overwrites its keys before anybody is told of the release. That destroys the
 shares, wherever copies of them may be left.
-Only buckets that hold reports have rows; `closed` knows which buckets are closed.
 """
 
 import dataclasses

@@ -8,8 +8,8 @@ part from the others, they are copied into a group of their own, which is rare.
 On PostgreSQL, a transaction that changes what is live in a group, or moves its body, locks the
 group's row before it reads the body: moving a body changes the places of reports in it.
 
-A body that is missing, or is not what was stored, may be what it should be a minute later: it is
-`unreadable`, and its reports wait (`unreadable`). None of it is taken for reports, or for lost.
+A body that is missing, or is not what was stored, may be what it should be a minute later. Its
+reports wait (`unreadable`), and count neither as reports nor as lost.
 """
 
 import dataclasses

@@ -7,15 +7,6 @@ what else file systems and disks keep of overwritten blocks.
 
 Slots are numbered from 0 and never used again: the number of a destroyed key leads to nothing,
 never to the key of something else.
-
-A file that lacks slots which the database names is lost, old or cut, and its keys may be elsewhere:
-nothing is put into it, nor is another one made, or the whole file would take the place of new keys
-when it comes back.
-
-A file that goes on behind the slots that the database knows is either beside an older copy of the
-database, whose newest may come back, or a process died before it had committed what the new keys
-are for. A mark in the slot before new keys tells the two apart. It is written before them, and
-destroyed when they are committed.
 """
 
 import contextlib
@@ -35,7 +26,12 @@ SLOT_SIZE = 64
 
 _DESTROYED = bytes(SLOT_SIZE)
 _MARK = b"the next slots hold keys that may not be committed: "
-"""How a mark begins; the number of these keys follows, most significant byte first."""
+"""How a mark begins; the number of these keys follows, most significant byte first.
+
+A file that goes on behind the slots that the database knows is either beside an older copy of the
+database, whose newest may come back, or a process died before it had committed what the new keys
+are for. The mark tells the two apart: it is destroyed when the keys are committed.
+"""
 
 
 class KeyGone(StoreError):
@@ -96,6 +92,8 @@ class KeyFile:
         with self._opened(create=not named) as descriptor:
             size = 0 if descriptor is None else os.fstat(descriptor).st_size
             if descriptor is None or size < named * SLOT_SIZE:
+                # The file is lost, old or cut, and its keys may be elsewhere. Were new keys put
+                # here, the whole file would take their place when it comes back.
                 raise KeysMissing(
                     f"{self._path} is missing, old or cut short, and lacks the keys of some "
                     "sums: nothing is counted until it is back; if it is lost for ever, `prio "

@@ -12,16 +12,6 @@ wire polynomial, alpha the principal p-th root of unity, beta the principal 2p-t
 point, s the number of shares. L_k(x) is the polynomial of degree below p that is 1 at alpha^k and 0
 at alpha's other powers.
 
-Wires. Wire 2j takes r_k^(j+1) * m_(k,j) at call k, wire 2j+1 takes m_(k,j) - 1/s; at 0 both take a
-seed from the proof. So at the test point
-
-    wire_(2j)(t)   = L_0(t) * seed_(2j)   + sum over k of (L_k(t) * r_k^(j+1)) * m_(k,j)
-    wire_(2j+1)(t) = L_0(t) * seed_(2j+1) + sum over k of L_k(t) * m_(k,j)
-                     - 1/s * (sum over k of L_k(t))
-
-which takes three products per digit: one to step L_k(t) * r_k^j to the next j, and one for each
-wire. Sums are reduced once per wire, not once per product.
-
 Source:
     VDAF, "Querying the Proof"; the formulas are derived where they are used.
 """
@@ -135,8 +125,15 @@ def _store_verifier(width: LaneWidth, verifier_shares: Bytes, first: int, scratc
 def _evaluate_wires(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scratch) -> None:
     """Evaluate every wire polynomial at t, into residues 1 to 2 * chunk_length of the verifier.
 
-    The formulas are in the module's docstring. `wire_factors` has L_k(t) * r_k^j and is stepped
-    from one j to the next.
+    Wire 2j takes r_k^(j+1) * m_(k,j) at call k, wire 2j+1 takes m_(k,j) - 1/s; at 0 both take a
+    seed from the proof. So at the test point
+
+        wire_(2j)(t)   = L_0(t) * seed_(2j)   + sum over k of (L_k(t) * r_k^(j+1)) * m_(k,j)
+        wire_(2j+1)(t) = L_0(t) * seed_(2j+1) + sum over k of L_k(t) * m_(k,j)
+                         - 1/s * (sum over k of L_k(t))
+
+    which takes three products per digit: one to step L_k(t) * r_k^j, in `wire_factors`, to the next
+    j, and one for each wire. Sums are reduced once per wire, not once per product.
     """
     calls, chunk_length, digits = shape.num_calls, shape.chunk_length, shape.meas_len
     constants, registers = tables.constants, scratch.registers
@@ -145,6 +142,7 @@ def _evaluate_wires(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scr
     copy_words(width, factors, (basis, field128.RESIDUE), field128.RESIDUE * calls)
     registers[DIGITS_SUM : DIGITS_SUM + field128.RESIDUE] = 0
     field128.sum_residues(width, (registers, A), (basis, field128.RESIDUE), calls)
+    # The last line of the formula is the same for all odd wires.
     field128.set_product(width, scratch.odd_start, (registers, A), (constants, MINUS_SHARE_OF_ONE))
 
     # The last call may have fewer digits: the pairs beyond those have one less call.
