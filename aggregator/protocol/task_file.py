@@ -54,8 +54,8 @@ def task_from_toml(text: str) -> Task:
 def stored_task(text: str) -> Task:
     """Read the file of a task that a party has stored; a message names the task, too.
 
-    What an earlier build took may be refused now, and the store has many tasks. Raises like
-    `task_from_toml`.
+    Another version of this program may have stored what is refused now, and the store has many
+    tasks. Raises like `task_from_toml`.
     """
     try:
         return task_from_toml(text)

@@ -252,12 +252,12 @@ def test_it_goes_on_where_it_was_whatever_ended_it(tmp_path: Path) -> None:
     assert last_words(last.said).endswith("ended; `prio up prio-up` goes on from here\n")
 
     with sqlite3.connect(folder / "helper.sqlite") as store:
-        store.execute("UPDATE alembic_version SET version_num = '0001'")
+        store.execute("UPDATE alembic_version SET version_num = '0012'")
     store.close()
     with is_up(tmp_path) as up:
         assert up.end() == 1
     assert "prio: the helper died (exit status 2)" in up.said
-    assert "helper.sqlite: its schema is at version 0001" in up.said
+    assert "helper.sqlite: its schema is at version 0012" in up.said
     assert services_of(folder) == {}
 
 

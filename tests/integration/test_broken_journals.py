@@ -48,7 +48,7 @@ BROKEN: dict[str, Callable[[bytes], bytes]] = {
     "a byte of a line": lambda content: content.replace(b'"batch"', b'"botch"', 1),
     "a byte of the last share's hash": lambda content: change_a_digit(content, b'"share":"'),
     "a byte of the first line": lambda content: b"?" + content[1:],
-    "the first line of an earlier build": lambda content: (
+    "a first line that does not say whose it is": lambda content: (
         b"prio journal of releases, version 1\n" + content.partition(b"\n")[2]
     ),
     "zeros": lambda content: content[:-200] + bytes(200) + b"\n",

@@ -9,7 +9,6 @@ from sqlalchemy import select
 from aggregator.service.config import GROUP_REPORTS
 from aggregator.service.runtime.report_ages import forget_old_ids
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.engine.schema import downgrade, head, upgrade
 from aggregator.service.storage.reports.counters import Stage, report_counts
 from tests.support.engines import ON_POSTGRESQL
 from tests.support.pair import Pair, Service
@@ -25,18 +24,6 @@ def part(service: Service) -> None:
     service.database.close()
     with psycopg.connect(service.url.replace("+psycopg", ""), autocommit=True) as connection:
         connection.execute(SCRIPT.read_bytes())
-    service.start()
-
-
-def upgrade_from_when_ids_had_keys(service: Service) -> None:
-    """Let the parts have the foreign keys that an earlier script made, and upgrade the store."""
-    service.database.close()
-    downgrade(service.url, "0010")
-    with psycopg.connect(service.url.replace("+psycopg", ""), autocommit=True) as connection:
-        for ids in ("report_ids", "aggregated_reports"):
-            old, new = f"fk_{ids}_task", f"{ids}_task_fkey"
-            connection.execute(f"ALTER TABLE {ids} RENAME CONSTRAINT {old} TO {new}")
-    assert upgrade(service.url) == ("0010", head())
     service.start()
 
 
@@ -68,7 +55,6 @@ async def test_ids_from_before_and_after_are_each_counted_once(pair: Pair) -> No
     await pair.work_until_idle()
     for service in (pair.leader, pair.helper):
         part(service)
-        upgrade_from_when_ids_had_keys(service)
     assert (await pair.upload([*before, *after])).status == ()
     assert (await pair.upload([*after, *before])).status == ()
     await pair.work_until_idle()

@@ -17,6 +17,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import psycopg
+import pytest
 from alembic.migration import MigrationContext
 from sqlalchemy.engine import make_url
 
@@ -83,6 +84,22 @@ def version(url: str) -> str:
     made.dispose()
     assert found is not None
     return found
+
+
+LATER = "revision_9000_later.py"
+
+
+def add_a_later_revision(folder: Path, monkeypatch: pytest.MonkeyPatch, then: str = "pass") -> None:
+    """Let this program know one schema more than it does, version 9000, which has a table more."""
+    migrations = folder / "migrations"
+    shutil.copytree(Path(schema.__file__).parent / "migrations", migrations)
+    (migrations / "versions" / LATER).write_text(
+        "import sqlalchemy as sa\nfrom alembic import op\n\n"
+        f'revision, down_revision = "9000", "{schema.head()}"\n\n\n'
+        'def upgrade():\n    op.create_table("later", sa.Column("id", sa.Integer))\n'
+        f"    {then}\n"
+    )
+    monkeypatch.setattr(schema, "_SCRIPTS", str(migrations))
 
 
 def upgraded(url: str) -> None:

@@ -126,8 +126,7 @@ class FileSlots:
 
     def _known(self) -> int:
         """Return the first slot that the database has never named."""
-        kept = self._connection.exec_driver_sql("PRAGMA user_version").scalar_one()
-        return max(int(kept), self._named())  # stores of earlier builds do not keep it
+        return int(self._connection.exec_driver_sql("PRAGMA user_version").scalar_one())
 
     def _know(self, end: int) -> None:
         run_text(self._connection, f"PRAGMA user_version = {end}")

@@ -20,13 +20,16 @@ from aggregator.errors import StoreError
 from aggregator.service.storage.engine.backends import Busy, backend, translated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from alembic.config import Config
 
 _SCRIPTS = "aggregator.service.storage.engine:migrations"
 _REVISION = re.compile(r"revision_(\d+)_.*\.py$")
 _VERSIONS = sqlalchemy.table("alembic_version", sqlalchemy.column("version_num"))
+_LAST_UNRELEASED = "0012"
+"""Programs that were never released made versions up to this one; released ones do not reuse it."""
+
 _MAKE_ATTEMPTS = 12
 """How many times a process waits for another one that is making the store, some 5 s each time."""
 _PAUSE_SECONDS = 0.5
@@ -75,13 +78,6 @@ def upgrade(url: str) -> tuple[str, str]:
     return found, needed
 
 
-def downgrade(url: str, revision: str) -> None:
-    """Take the store at `url` back to `revision`; `base` is the empty database."""
-    from alembic import command
-
-    _migrate(url, command.downgrade, revision)
-
-
 def check(url: str) -> None:
     """Check that the store at `url` has this program's schema; nothing is written or locked.
 
@@ -98,10 +94,13 @@ def _mismatch(url: str, found: str | None) -> SchemaMismatch:
         reason = "there is no store"
     elif found in _revisions():
         reason = "stop its processes and run `prio store upgrade`"
-    elif found > head():
+    elif found > _LAST_UNRELEASED:
         reason = "it is of a newer program"
     else:
-        reason = "it is of an unreleased program and cannot be upgraded"
+        reason = (
+            "no release has made it, and nothing upgrades it: collect what it holds with the "
+            "program that made it, then move it away and begin a new store"
+        )
     return SchemaMismatch(
         f"the store {backend(url).name}: its schema is at version {found or 'none'}, and prio "
         f"{aggregator.__version__} needs {head()}: {reason}"
@@ -144,22 +143,18 @@ def _version(url: str) -> str | None:
         made.dispose()
 
 
-def _upgrade(url: str) -> None:
+def _upgrade(url: str, revision: str = "head") -> None:
     from alembic import command
 
-    _migrate(url, command.upgrade, "head")
-
-
-def _migrate(url: str, step: Callable[[Config, str], None], revision: str) -> None:
     database = backend(url)
     made = database.engine()
     try:
-        # One transaction for all revisions: a killed migration leaves the old schema.
-        with translated(database, "migrate"), made.begin() as connection:
+        # One transaction for all revisions: a killed upgrade leaves the old schema.
+        with translated(database, "upgrade"), made.begin() as connection:
             database.lock(connection, {b"schema"}, shared=False)
             config = _config()
             config.attributes["connection"] = connection
-            step(config, revision)
+            command.upgrade(config, revision)
     finally:
         made.dispose()
 

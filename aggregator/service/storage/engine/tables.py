@@ -20,6 +20,7 @@ from sqlalchemy import (
     BigInteger,
     CheckConstraint,
     Column,
+    Connection,
     Dialect,
     ForeignKey,
     ForeignKeyConstraint,
@@ -95,8 +96,8 @@ _BIGINT = BigInteger().with_variant(Integer, "sqlite")  # SQLite's INTEGER has 6
 def _only(rows: str) -> dict[str, Any]:
     """Return the options of a partial index, whose condition is SQL.
 
-    The revision makes it partial on PostgreSQL too; saying so here would load that dialect for
-    every command.
+    `make_tables` says the same to PostgreSQL; saying so here would load that dialect for every
+    command.
     """
     return {"sqlite_where": text(rows)}
 
@@ -134,10 +135,7 @@ def _number(name: str, comment: str, kind: TypeEngine[Any] | None = None) -> Col
 
 
 def _task(*, primary_key: bool = False) -> Column[int]:
-    """Return the column of the task; whoever inserts a row locks the task's row by `task_key`.
-
-    On PostgreSQL the lock alone protects tables of ids, which have no foreign key (revision 0011).
-    """
+    """Return the column of the task; whoever inserts a row locks the task's row by `task_key`."""
     return Column(
         "task",
         _BIGINT,
@@ -145,6 +143,21 @@ def _task(*, primary_key: bool = False) -> Column[int]:
         primary_key=primary_key,
         nullable=False,
         comment="The task, by its key in `tasks`.",
+    )
+
+
+def _ids(name: str, comment: str) -> Table:
+    """Return a table of the ids of reports, each with the day on which it was stored."""
+    return _table(
+        name,
+        _int64("task", "The task, by its key in `tasks`.", primary_key=True),
+        _bytes("report_id", "DAP ReportID, 16 bytes.", 16, primary_key=True),
+        _integer("day", "Days since 1970; when the id was stored."),
+        # PostgreSQL would look the task up for each row, which takes longer than storing the row.
+        # There the lock on the task's row protects it alone.
+        ForeignKeyConstraint(["task"], ["tasks.id"]).ddl_if(dialect="sqlite"),
+        comment=comment,
+        sqlite_with_rowid=False,
     )
 
 
@@ -282,14 +295,10 @@ hpke_keys = _table(
     ),
 )
 
-report_ids = _table(
+report_ids = _ids(
     "report_ids",
-    _task(primary_key=True),
-    _bytes("report_id", "DAP ReportID, 16 bytes.", 16, primary_key=True),
-    _integer("day", "Days since 1970; when the id was stored."),
-    comment="Leader: ids of uploaded reports. Being there is the duplicate check, so rows are "
-    "narrow and outlive the bodies, until a report of their age is refused.",
-    sqlite_with_rowid=False,
+    "Leader: ids of uploaded reports. Being there is the duplicate check, so rows are narrow and "
+    "outlive the bodies, until a report of their age is refused.",
 )
 
 rejected_reports = _table(
@@ -494,14 +503,10 @@ aggregation_jobs = _table(
     comment="Leader: aggregation jobs.",
 )
 
-aggregated_reports = _table(
+aggregated_reports = _ids(
     "aggregated_reports",
-    _task(primary_key=True),
-    _bytes("report_id", "DAP ReportID, 16 bytes.", 16, primary_key=True),
-    _integer("day", "Days since 1970; when the id was stored."),
-    comment="Helper: ids of reports whose out shares are in a bucket, written in the bucket's own "
+    "Helper: ids of reports whose out shares are in a bucket, written in the bucket's own "
     "transaction. Being there is the replay check, until a report of their age is refused.",
-    sqlite_with_rowid=False,
 )
 
 id_memories = _table(
@@ -811,3 +816,39 @@ collections = _table(
     Index("ix_collections_unannounced", "task_id", **_only("announced_at IS NULL")),
     comment="Collector: every collection asked for, with what came of it.",
 )
+
+_CIPHERTEXT = (
+    *(each.c.body for each in report_bodies),
+    *(aggregation_jobs.c.request, answered_jobs.c.response, deferred_jobs.c.request),
+    bucket_shares.c.share,
+)
+"""Long columns of ciphertext, which PostgreSQL would try in vain to compress."""
+
+
+def make_tables(connection: Connection) -> None:
+    """Make all tables, with the rows that are there from the beginning."""
+    is_postgresql = connection.dialect.name == "postgresql"
+    if is_postgresql:
+        for index in (index for table in metadata.tables.values() for index in table.indexes):
+            where = index.dialect_options["sqlite"]["where"]
+            index.dialect_options["postgresql"]["where"] = where
+    metadata.create_all(connection)
+    connection.execute(settings_versions.insert().values(id=1, version=0))
+    connection.execute(
+        report_generations.insert(),
+        [
+            {"generation": number, "turn": -number, "begun_at": 0, "after_group": 0}
+            for number in range(GENERATIONS)
+        ],
+    )
+    if is_postgresql:
+        for column in _CIPHERTEXT:
+            connection.exec_driver_sql(
+                f"ALTER TABLE {column.table.name} ALTER COLUMN {column.name} SET STORAGE EXTERNAL"
+            )
+        for table in report_bodies:
+            # Vacuuming rows that are soon truncated is wasted work, and would block truncating.
+            connection.exec_driver_sql(
+                f"ALTER TABLE {table.name} "
+                "SET (autovacuum_enabled = false, toast.autovacuum_enabled = false)"
+            )

@@ -53,7 +53,7 @@ def test_a_leaders_list_has_states_waiting_reports_and_releases(tmp_path: Path) 
 def test_a_stored_task_that_can_no_longer_be_read_is_named_and_hides_no_other(
     tmp_path: Path,
 ) -> None:
-    """An earlier build took URLs that are refused now."""
+    """Another version of the program may have stored what this one refuses, such as a URL."""
     config = service_file(tmp_path, "leader")
     with open_aggregator(config) as desk:
         for number, name in enumerate("AE"):

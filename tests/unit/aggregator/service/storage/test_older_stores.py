@@ -357,17 +357,3 @@ def test_slots_are_not_used_again_after_the_file_was_lost(tmp_path: Path) -> Non
     put_share(store, 3)
     assert named_in(store) == {4}
     store.close()
-
-
-def test_a_store_of_an_earlier_build_goes_on(tmp_path: Path) -> None:
-    """It does not say how far its slots go, and its keys have no marks."""
-    store = make_store(tmp_path)
-    put_share(store, 1, 2)
-    releasing(2)(store)
-    store.run_sync("forget", lambda tx: tx.connection.exec_driver_sql("PRAGMA user_version = 0"))
-    store.close()
-    store = opened(tmp_path)
-    put_share(store, 3)
-    assert store.read_sync("read", lambda tx: read_shares(tx, TASK_ID, units(0, 9))) == [SHARE] * 2
-    assert held_in(tmp_path) == named_in(store)
-    store.close()

@@ -15,7 +15,7 @@ import pytest
 from aggregator.errors import ConfigurationError, StoreError
 from aggregator.service.storage.batches.closed import mark_collected
 from aggregator.service.storage.batches.leftovers import delete_some_leftovers
-from aggregator.service.storage.engine import schema, sqlite
+from aggregator.service.storage.engine import sqlite
 from aggregator.service.storage.engine.backends import Busy, Unreachable, backend
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.schema import make
@@ -23,7 +23,7 @@ from aggregator.service.storage.engine.tables import bucket_keys, bucket_shares
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.secrets.crypter import Crypter
 from tests.support.commands import run_here
-from tests.support.empty_store import version
+from tests.support.empty_store import add_a_later_revision, version
 from tests.support.engines import ON_SQLITE
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.store import (
@@ -47,16 +47,6 @@ class Crash(BaseException):
     """The process is gone."""
 
 
-def _add_a_later_revision(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let this program know one schema more than it does, version 9000."""
-    migrations = folder / "migrations"
-    shutil.copytree(Path(schema.__file__).parent / "migrations", migrations)
-    (migrations / "versions" / "revision_9000_later.py").write_text(
-        f'revision, down_revision = "9000", "{schema.head()}"\n\ndef upgrade():\n    pass\n'
-    )
-    monkeypatch.setattr(schema, "_SCRIPTS", str(migrations))
-
-
 @pytest.mark.slow
 def test_a_store_of_an_older_program_is_upgraded_by_the_command_and_by_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -65,7 +55,7 @@ def test_a_store_of_an_older_program_is_upgraded_by_the_command_and_by_nothing_e
     config.write_text('role = "helper"\ndatabase = "store.sqlite"\nstore_key_file = "store.key"\n')
     assert run_here("hpke", "new", "--config", config).returncode == 0
     before = version(store_url(tmp_path))
-    _add_a_later_revision(tmp_path, monkeypatch)
+    add_a_later_revision(tmp_path, monkeypatch)
     for command in (
         ("task", "list"),
         ("ledger",),
@@ -96,7 +86,7 @@ def test_an_older_program_leaves_an_upgraded_store_alone_and_goes_on_from_a_back
     backup = tmp_path / "before.backup"
     assert run_here("backup", "--config", config, backup).returncode == 0
     with monkeypatch.context() as newer:
-        _add_a_later_revision(tmp_path, newer)
+        add_a_later_revision(tmp_path, newer)
         assert run_here("store", "upgrade", "--config", config).returncode == 0
         assert run_here("hpke", "new", "--config", config).returncode == 0
     store = tmp_path / "store.sqlite"
