@@ -63,8 +63,8 @@ def test_processes_over_one_store_count_every_report_once_though_some_are_killed
 def test_what_is_wrong_with_a_store_is_said_once_whatever_the_number(tmp_path: Path) -> None:
     config = tmp_path / "helper.toml"
     config.write_text(
-        f'role = "helper"\ndatabase = "{tmp_path}/helper.sqlite"\n'
-        f'store_key_file = "{tmp_path}/key"\nlisten = "127.0.0.1:{free_ports(1)[0]}"\n'
+        f'service.role = "helper"\nservice.database = "{tmp_path}/helper.sqlite"\n'
+        f'keys.store_key_file = "{tmp_path}/key"\nservice.listen = "127.0.0.1:{free_ports(1)[0]}"\n'
     )
     (tmp_path / "helper.sqlite").write_bytes(b"this is no database" * 100)
     command = [sys.executable, "-m", "aggregator.cli", "helper", "serve", "--processes=3"]

@@ -118,9 +118,9 @@ async def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
         file.write_text(f"{encode_base64url(key)}\n")
         file.chmod(0o600)
         own = (
-            'token_file = "collector.token"'
+            'keys.token_file = "collector.token"'
             if party == "collector"
-            else "hpke_rotation_seconds = 0"
+            else "tuning.hpke_rotation_seconds = 0"
         )
         service_file(now, party, f"{own}\n")
     pair = await pair_in(now)

@@ -280,7 +280,8 @@ async def test_the_command_gives_up_and_says_what_that_means(world: World, tmp_p
     key.write_text("A" * 43)  # 32 zero bytes
     key.chmod(0o600)
     config.write_text(
-        'role = "collector"\ndatabase = "collector.sqlite"\nstore_key_file = "collector.key"\n'
+        'service.role = "collector"\nservice.database = "collector.sqlite"\n'
+        'keys.store_key_file = "collector.key"\n'
     )
 
     async def command(collection: str) -> tuple[int, str]:

@@ -403,7 +403,7 @@ def leader_file(folder: Path) -> Path:
     key.write_text("A" * 43)  # 32 zero bytes, the key of the pair's stores
     key.chmod(0o600)
     # The pair's clock is years behind a command's.
-    return service_file(folder, "leader", "hpke_rotation_seconds = 0\n")
+    return service_file(folder, "leader", "tuning.hpke_rotation_seconds = 0\n")
 
 
 def _cut(_request: httpx.Request, answer: httpx.Response) -> httpx.Response:

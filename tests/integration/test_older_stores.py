@@ -43,7 +43,7 @@ async def aggregated(pair: Pair) -> Interval:
 def settings_of(folder: Path, name: str) -> Path:
     (folder / f"{name}.key").write_text("A" * 43)  # 32 zero bytes, the key of the pair's stores
     (folder / f"{name}.key").chmod(0o600)
-    return service_file(folder, name, f'release_journal = "{name}.sqlite.journal"\n')
+    return service_file(folder, name, f'service.release_journal = "{name}.sqlite.journal"\n')
 
 
 async def prio(*arguments: str | Path) -> Done:

@@ -475,7 +475,9 @@ async def test_what_a_page_shows_as_python_is_the_same_in_python(
     world.finish(task, MONDAY + WEEK, [304, 296])
     await log_in(browser)
     (code,) = (await look(browser, f"/questions/{task.task_id}?result={first}")).all("code")
-    (tmp_path / "collector.toml").write_text('role = "collector"\ndatabase = "collector.sqlite"\n')
+    (tmp_path / "collector.toml").write_text(
+        'service.role = "collector"\nservice.database = "collector.sqlite"\n'
+    )
     monkeypatch.setenv("PRIO_STORE_KEY", base64.urlsafe_b64encode(bytes(32)).decode().rstrip("="))
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}

@@ -180,7 +180,9 @@ async def test_the_python_of_the_page_finds_the_same(
     config = tmp_path / "collector.toml"
     key = encode_base64url(bytes(32))
     config.write_text(
-        f'role = "collector"\ndatabase = "collector.sqlite"\nstore_key = "{key}"\n', "utf-8"
+        f'service.role = "collector"\nservice.database = "collector.sqlite"\n'
+        f'keys.store_key = "{key}"\n',
+        "utf-8",
     )
     config.chmod(0o600)
     source = shown.text.replace('"collector.toml"', repr(str(config)))

@@ -20,7 +20,7 @@ async def test_only_what_waits_and_is_known_is_told(
     why = "the leader does not answer"
     await world.database.run("why", lambda tx: store.note_reason(tx, asked, why))
     config = tmp_path / "collector.toml"
-    config.write_text('role = "collector"\ndatabase = "collector.sqlite"\n')
+    config.write_text('service.role = "collector"\nservice.database = "collector.sqlite"\n')
     monkeypatch.setenv("PRIO_STORE_KEY", base64.urlsafe_b64encode(bytes(32)).decode().rstrip("="))
     async with AsyncCollector.open(config) as collector:
         assert await collector.reasons_for_waiting() == [why]

@@ -200,7 +200,10 @@ async def test_a_survey_that_is_not_scheduled_is_left_alone(tmp_path: Path) -> N
 
 def test_schedules_stand_in_the_collector_s_file(tmp_path: Path) -> None:
     file = tmp_path / "collector.toml"
-    text = 'role = "collector"\ndatabase = "c.sqlite"\n[[schedule]]\nsurvey = "Visits"\n'
+    text = (
+        'service.role = "collector"\n'
+        'service.database = "c.sqlite"\n[[schedule]]\nsurvey = "Visits"\n'
+    )
     file.write_text(text + f'webhook = "{WEBHOOK}"\nwebhook_token = "hush"\n')
     with pytest.raises(ConfigurationError, match="lets others read"):
         read_settings_of(CollectorSettings, file)

@@ -229,7 +229,8 @@ def test_the_commands_replace_a_token_on_both_sides(tmp_path: Path) -> None:
 
     for role in ("leader", "helper", "collector"):
         (tmp_path / f"{role}.toml").write_text(
-            f'role = "{role}"\ndatabase = "{role}.sqlite"\nstore_key_file = "{role}.key"\n'
+            f'service.role = "{role}"\nservice.database = "{role}.sqlite"\n'
+            f'keys.store_key_file = "{role}.key"\n'
         )
     config = prio("collector", "collector", "config").stdout.strip()
     task = make_task(collector_hpke_config=config)

@@ -154,11 +154,14 @@ async def test_an_aggregator_serves_no_task_below_its_floor(
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ("min_batch_size_floor = 4", "min_batch_size: this aggregator requires at least 4"),
-        ('max_epsilon = "1/3"', "at most epsilon 1/3; the task has epsilon 1/2"),
-        ('population_required = "staff"', "takes only tasks of staff, and the task names none"),
-        ('max_rho = "1/99"', "at most rho 1/99"),
-        ("limit_required = true", "only tasks with a budget or max_releases"),
+        ("floor.min_batch_size_floor = 4", "min_batch_size: this aggregator requires at least 4"),
+        ('floor.max_epsilon = "1/3"', "at most epsilon 1/3; the task has epsilon 1/2"),
+        (
+            'floor.population_required = "staff"',
+            "takes only tasks of staff, and the task names none",
+        ),
+        ('floor.max_rho = "1/99"', "at most rho 1/99"),
+        ("floor.limit_required = true", "only tasks with a budget or max_releases"),
     ],
 )
 def test_an_aggregator_adds_no_task_below_the_floor_of_its_settings(
@@ -167,13 +170,15 @@ def test_an_aggregator_adds_no_task_below_the_floor_of_its_settings(
     config, file = tmp_path / "service.toml", tmp_path / "helper.toml"
     file.write_text(provision(make_task(privacy=LAPLACE), SeededEntropy(1))[Role.HELPER])
     config.write_text(
-        f'role = "helper"\ndatabase = "helper.sqlite"\nstore_key_file = "helper.key"\n{settings}\n'
+        f'service.role = "helper"\nservice.database = "helper.sqlite"\n'
+        f'keys.store_key_file = "helper.key"\n{settings}\n'
     )
     refused = run_here("task", "add", file, "--config", config)
     assert refused.returncode == 2
     assert message in refused.stderr
     config.write_text(
-        'role = "helper"\ndatabase = "helper.sqlite"\nstore_key_file = "helper.key"\n'
+        'service.role = "helper"\nservice.database = "helper.sqlite"\n'
+        'keys.store_key_file = "helper.key"\n'
     )
     assert run_here("task", "add", file, "--config", config).returncode == 0
 

@@ -50,7 +50,8 @@ def command(pair: Pair, tmp_path: Path, role: str, group: str, *arguments: str |
     config = tmp_path / f"{role}.toml"
     key = encode_base64url(bytes(32))
     config.write_text(
-        f'role = "{role}"\ndatabase = "{tmp_path}/{role}.sqlite"\nstore_key = "{key}"\n'
+        f'service.role = "{role}"\nservice.database = "{tmp_path}/{role}.sqlite"\n'
+        f'keys.store_key = "{key}"\n'
     )
     config.chmod(0o600)
     assert pair.leader.url.endswith(f"{tmp_path}/leader.sqlite")

@@ -46,6 +46,6 @@ def run_here(*arguments: str | Path, stdin: str = "") -> Done:
 def service_file(folder: Path, role: str, more: str = "") -> Path:
     """Write a party's service file, with its store and key beside it; return its path."""
     file = folder / f"{role}.toml"
-    store = f'database = "{role}.sqlite"\nstore_key_file = "{role}.key"\n'
-    file.write_text(f'role = "{role}"\n{store}{more}')
+    store = f'service.database = "{role}.sqlite"\nkeys.store_key_file = "{role}.key"\n'
+    file.write_text(f'service.role = "{role}"\n{store}{more}')
     return file

@@ -428,4 +428,4 @@ def leader_file(folder: Path) -> Path:
     key = folder / "leader.key"
     key.write_text("A" * 43)  # 32 zero bytes, the key of the pair's stores
     key.chmod(0o600)
-    return service_file(folder, "leader", 'release_journal = "leader.sqlite.journal"\n')
+    return service_file(folder, "leader", 'service.release_journal = "leader.sqlite.journal"\n')

@@ -3,7 +3,6 @@
 Each has its reason.
 """
 
-from collections.abc import Mapping
 from typing import Final
 
 ANSWER_SECONDS: Final = 30
@@ -75,14 +74,3 @@ OUTGOING: Final = 20
 
 MOST_OUTGOING: Final = 100
 """The most connections that our HTTP client opens at once."""
-
-NO_SETTINGS: Final[Mapping[str, int | str]] = {
-    "answer_seconds": ANSWER_SECONDS,
-    "collection_poll_seconds": POLL_SECONDS,
-    "collection_refusal_seconds": REFUSAL_SECONDS,
-    "lease_seconds": "a third more than request_timeout_seconds",
-    "max_attempts": MAX_ATTEMPTS,
-    "stalled_seconds": STALLED_SECONDS,
-    "upload_group_reports": GROUP_REPORTS,
-}
-"""Former settings and their fixed values; a file may still give a setting this value."""

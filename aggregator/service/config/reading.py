@@ -19,7 +19,6 @@ from aggregator.errors import ConfigurationError
 from aggregator.protocol.task_documents import place_in_text
 from aggregator.service.config.aggregator_settings import HelperSettings, LeaderSettings
 from aggregator.service.config.collector_settings import CollectorSettings
-from aggregator.service.config.constants import NO_SETTINGS
 from aggregator.service.config.faults import in_words, place_of
 from aggregator.service.config.plain_files import NotPlain, check_plain
 from aggregator.service.config.tables import SCHEDULE, TABLES, TUNING, table_of
@@ -46,7 +45,6 @@ def read_settings(path: Path | None) -> AnySettings:
     """
     values = {} if path is None else _read_toml(path)
     place = "the environment" if path is None else str(path)
-    values = _without_what_is_none(values, place)
     role = os.environ.get("PRIO_ROLE", values.get("role"))
     if role is None and values.keys() & {"collector_hpke_config", "task"}:
         raise ConfigurationError(f"{place}: this is a task's file, and a service's is needed")
@@ -112,11 +110,19 @@ def _read_toml(path: Path) -> dict[str, object]:
 def _without_tables(values: Mapping[str, object], path: Path) -> dict[str, object]:
     """Return the settings in a file's tables by their names alone, which no two tables share.
 
-    Settings before the first table are accepted too, since older files had all of them there.
+    Other names are returned as they are. Raises a `ConfigurationError` for a setting that is in
+    another place than its own.
     """
-    tables = {name: value for name, value in values.items() if name in {*TABLES, TUNING}}
-    found = {name: value for name, value in values.items() if name not in tables}
-    for table, inside in tables.items():
+    found: dict[str, object] = {}
+    for table, inside in values.items():
+        if table not in (*TABLES, TUNING):
+            own = table_of(table)
+            if own is not None:
+                raise ConfigurationError(
+                    f"{path}: {table}: belongs in [{own}], not before the first table"
+                )
+            found[table] = inside
+            continue
         if not isinstance(inside, dict):
             raise ConfigurationError(f"{path}: {table}: must be a table, [{table}]")
         for name, value in inside.items():
@@ -128,27 +134,8 @@ def _without_tables(values: Mapping[str, object], path: Path) -> dict[str, objec
                 raise ConfigurationError(
                     f"{path}: {name}: belongs in a table of its own, {own}, not in [{table}]"
                 )
-            if name in found:
-                raise ConfigurationError(f"{path}: {name}: is given twice; keep one")
             found[name] = value
     return found
-
-
-def _without_what_is_none(values: Mapping[str, object], place: str) -> dict[str, object]:
-    """Drop former settings that have the value that is now fixed; refuse those that differ.
-
-    Other unknown names in the environment are ignored. `prio up` used to write such settings.
-    """
-    given = {name.upper(): value for name, value in os.environ.items()}
-    gone = [
-        f"{name}: is no setting any more: it is {what}; remove it"
-        for name, what in NO_SETTINGS.items()
-        if str(values.get(name, what)) != str(what)
-        or given.get(f"PRIO_{name.upper()}", str(what)) != str(what)
-    ]
-    if gone:
-        raise ConfigurationError(f"{place}: {'; '.join(gone)}")
-    return {name: value for name, value in values.items() if name not in NO_SETTINGS}
 
 
 def _has_secret(values: Mapping[str, object]) -> bool:

@@ -243,7 +243,9 @@ def test_another_file_of_the_same_name_is_not_taken_for_the_public_task_file(
     tmp_path: Path,
 ) -> None:
     service = tmp_path / "leader.toml"
-    service.write_text('role = "leader"\ndatabase = "x.sqlite"\nstore_key_file = "x.key"\n')
+    service.write_text(
+        'service.role = "leader"\nservice.database = "x.sqlite"\nkeys.store_key_file = "x.key"\n'
+    )
     assert "service file" in run_here("upload", service, "1").stderr
     new_task(tmp_path, "--vdaf", "Prio3Count", "--epsilon", "1")
     assert "has secrets" in run_here("upload", tmp_path / "task" / "leader.toml", "1").stderr
@@ -265,7 +267,8 @@ def test_measurements_come_from_arguments_or_a_file_and_not_from_both(tmp_path: 
 def test_a_setting_that_does_not_exist_is_named(tmp_path: Path) -> None:
     config = tmp_path / "leader.toml"
     config.write_text(
-        'role = "leader"\ndatabase = "x.sqlite"\nstore_key_file = "x.key"\nlease_second = 1\n'
+        'service.role = "leader"\nservice.database = "x.sqlite"\n'
+        'keys.store_key_file = "x.key"\nlease_second = 1\n'
     )
     done = run_here("leader", "serve", "--processes=1", "--config", config)
     assert done.returncode == 2
@@ -291,7 +294,10 @@ def test_the_environment_wins_over_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tmp_path / "helper.toml"
-    config.write_text('role = "helper"\ndatabase = "file.sqlite"\nstore_key_file = "file.key"\n')
+    config.write_text(
+        'service.role = "helper"\nservice.database = "file.sqlite"\n'
+        'keys.store_key_file = "file.key"\n'
+    )
     monkeypatch.setenv("PRIO_DATABASE", str(tmp_path / "environment.sqlite"))
     assert run_here("hpke", "new", "--config", config).returncode == 0
     assert [path.name for path in tmp_path.glob("*.sqlite")] == ["environment.sqlite"]
@@ -301,7 +307,9 @@ def test_a_task_whose_tokens_would_travel_in_the_clear_needs_an_explicit_option(
     tmp_path: Path,
 ) -> None:
     config, task = tmp_path / "helper.toml", tmp_path / "task.toml"
-    config.write_text('role = "helper"\ndatabase = "x.sqlite"\nstore_key_file = "x.key"\n')
+    config.write_text(
+        'service.role = "helper"\nservice.database = "x.sqlite"\nkeys.store_key_file = "x.key"\n'
+    )
     plain = make_task(helper="http://helper.example/")
     task.write_text(task_to_toml(plain))
     given = provision(plain, SeededEntropy(b"task"))[Role.HELPER]
@@ -312,14 +320,15 @@ def test_a_task_whose_tokens_would_travel_in_the_clear_needs_an_explicit_option(
         done = run_here(*arguments, stdin=text)
         assert done.returncode == 2
         assert "helper: http://helper.example/ is plain HTTP to another machine" in done.stderr
-    config.write_text(config.read_text() + "insecure_http = true\n")
+    config.write_text(config.read_text() + "tls.insecure_http = true\n")
     assert run_here("task", "add", "--config", config, "-", stdin=given).returncode == 0
 
 
 def test_a_secret_that_was_given_never_comes_back_in_a_message(tmp_path: Path) -> None:
     config = tmp_path / "leader.toml"
     config.write_text(
-        'role = "leader"\ndatabase = "x.sqlite"\nstore_key_file = "x.key"\nstore_key = 5551234\n'
+        'service.role = "leader"\nservice.database = "x.sqlite"\n'
+        'keys.store_key_file = "x.key"\nkeys.store_key = 5551234\n'
     )
     config.chmod(0o600)
     done = run_here("task", "list", "--config", config)
@@ -403,7 +412,9 @@ def test_one_aggregator_is_not_leader_and_helper_of_a_task(tmp_path: Path, url: 
 @pytest.mark.parametrize("url", ["http://[::1", "https://", "https://a.example:99999/"])
 def test_a_peer_at_no_address_is_refused(tmp_path: Path, url: str) -> None:
     config = tmp_path / "leader.toml"
-    config.write_text('role = "leader"\ndatabase = "l.sqlite"\nstore_key_file = "l.key"\n')
+    config.write_text(
+        'service.role = "leader"\nservice.database = "l.sqlite"\nkeys.store_key_file = "l.key"\n'
+    )
     done = run_here("doctor", "--config", config, "--peer", url)
     assert done.returncode == 2
     assert "peer: must be http:// or https://, a host of letters" in done.stderr
@@ -413,7 +424,9 @@ def test_our_side_is_printed_for_the_other_operator_and_is_not_compared_with_its
     tmp_path: Path,
 ) -> None:
     config = tmp_path / "leader.toml"
-    config.write_text('role = "leader"\ndatabase = "l.sqlite"\nstore_key_file = "l.key"\n')
+    config.write_text(
+        'service.role = "leader"\nservice.database = "l.sqlite"\nkeys.store_key_file = "l.key"\n'
+    )
     asked = ("doctor", "--config", config, "--peer", "https://helper.example/")
     done = run_here(*asked, "--ours")
     assert json.loads(done.stdout)["request_timeout_seconds"] == 45

@@ -15,7 +15,10 @@ from tests.support.tasks import make_task
 
 TASK = task_to_toml(make_task())
 BOM = b"\xef\xbb\xbf"
-SERVICE = b'role = "helper"\ndatabase = "helper.sqlite"\nstore_key_file = "helper.key"\n'
+SERVICE = (
+    b'service.role = "helper"\nservice.database = "helper.sqlite"\n'
+    b'keys.store_key_file = "helper.key"\n'
+)
 
 
 @pytest.mark.parametrize(
@@ -188,5 +191,7 @@ def test_a_store_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
 
 def _collector(folder: Path) -> Path:
     file = folder / "collector.toml"
-    file.write_text('role = "collector"\ndatabase = "c.sqlite"\nstore_key_file = "c.key"\n')
+    file.write_text(
+        'service.role = "collector"\nservice.database = "c.sqlite"\nkeys.store_key_file = "c.key"\n'
+    )
     return file

@@ -78,7 +78,10 @@ def test_a_task_is_forgotten_when_it_has_ended(config: Path, tmp_path: Path) -> 
     assert "was forgotten" in again.stderr
 
 
-LINES = 'role = "leader"\ndatabase = "leader.sqlite"\nstore_key_file = "leader.key"\n'
+LINES = (
+    'service.role = "leader"\nservice.database = "leader.sqlite"\n'
+    'keys.store_key_file = "leader.key"\n'
+)
 
 
 def with_a_body(tmp_path: Path) -> tuple[Path, Path]:
@@ -86,7 +89,7 @@ def with_a_body(tmp_path: Path) -> tuple[Path, Path]:
     folder = tmp_path / "bodies"
     (tmp_path / "task.toml").write_text(provision(TASK, SeededEntropy(b"task"))[Role.LEADER])
     config = tmp_path / "leader.toml"
-    config.write_text(f'{LINES}report_bodies = "file://{folder}"\n')
+    config.write_text(f'{LINES}service.report_bodies = "file://{folder}"\n')
     prio("task", "add", tmp_path / "task.toml", "--config", config)
     with open_aggregator(config) as desk:
         body = bytes(LEAST_BYTES)
@@ -115,7 +118,7 @@ def test_a_leader_does_not_start_without_the_place_in_which_reports_wait(tmp_pat
     refused = prio(*serving, status=2).stderr
     assert f"report_bodies: is not set, and 1 reports that wait lie in folder {folder}" in refused
     shutil.rmtree(folder)
-    config.write_text(f'{LINES}report_bodies = "file://{folder}"\n')
+    config.write_text(f'{LINES}service.report_bodies = "file://{folder}"\n')
     giving_up = ("store", "give-up-bodies", "--config", config)
     assert "is it the right place" in prio(*giving_up, status=2).stderr
     looked = prio(*giving_up, "--dry-run").stdout
@@ -130,7 +133,7 @@ def test_a_leader_does_not_start_without_the_place_in_which_reports_wait(tmp_pat
 async def test_a_leader_knows_the_place_of_its_reports_as_long_as_it_runs(tmp_path: Path) -> None:
     """Or it would take an empty place for one that has lost all of them."""
     folder = tmp_path / "bodies"
-    config = service_file(tmp_path, "leader", f'report_bodies = "file://{folder}"\n')
+    config = service_file(tmp_path, "leader", f'service.report_bodies = "file://{folder}"\n')
     settings = read_settings_of(LeaderSettings, config)
     stop = anyio.Event()
     async with (

@@ -133,7 +133,7 @@ def test_a_full_disk_is_named_and_nothing_half_made_hinders_the_next_one() -> No
 
 def test_a_service_file_without_an_address_is_named(tmp_path: Path) -> None:
     folder = LocalFolder.made(tmp_path / "here")
-    folder.config("leader").write_text('role = "leader"\n')
+    folder.config("leader").write_text('service.role = "leader"\n')
     with pytest.raises(ConfigurationError, match=r"leader\.toml: listen: missing"):
         folder.check_ports()
 

@@ -13,7 +13,7 @@ from aggregator.errors import ConfigurationError
 from aggregator.service.config import LeaderSettings
 from tests.support.patience import PATIENCE_SECONDS
 
-FILE = 'role = "leader"\ndatabase = "leader.sqlite"\n'
+FILE = 'service.role = "leader"\nservice.database = "leader.sqlite"\n'
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def config(tmp_path: Path) -> Path:
 
 def test_a_setting_that_may_change_is_new_when_it_is_read_again(config: Path) -> None:
     reading = Reading(LeaderSettings, config)
-    config.write_text(f"{FILE}request_timeout_seconds = 90\n")
+    config.write_text(f"{FILE}tuning.request_timeout_seconds = 90\n")
     assert reading.now.lease_seconds == 60
     assert reading.again().lease_seconds == reading.now.lease_seconds == 120
 
@@ -33,12 +33,18 @@ def test_a_setting_that_may_change_is_new_when_it_is_read_again(config: Path) ->
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        (f'{FILE}listen = "127.0.0.1:9"\nconcurrency = 9', "listen: can change only"),
-        ('role = "leader"\ndatabase = "other.sqlite"', "database: can change only"),
+        (
+            f'{FILE}service.listen = "127.0.0.1:9"\ntuning.concurrency = 9',
+            "listen: can change only",
+        ),
+        ('service.role = "leader"\nservice.database = "other.sqlite"', "database: can change only"),
         # Reports that wait in the other place would not be found, and be rejected for good.
-        (f'{FILE}report_bodies = "file:///other"', "report_bodies: can change only"),
-        (f"{FILE}helper_concurrency = 9", "helper_concurrency: must be at most concurrency"),
-        ('role = "helper"\ndatabase = "leader.sqlite"', "has the helper's settings"),
+        (f'{FILE}service.report_bodies = "file:///other"', "report_bodies: can change only"),
+        (f"{FILE}tuning.helper_concurrency = 9", "helper_concurrency: must be at most concurrency"),
+        (
+            'service.role = "helper"\nservice.database = "leader.sqlite"',
+            "has the helper's settings",
+        ),
         ("=", "not TOML"),
     ],
 )

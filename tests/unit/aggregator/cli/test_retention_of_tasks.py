@@ -23,8 +23,9 @@ def config(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """The service file of a party that keeps what ended for five days."""
     file = tmp_path / "party.toml"
     file.write_text(
-        f'role = "{request.param}"\ndatabase = "party.sqlite"\nstore_key_file = "party.key"\n'
-        f"retention_seconds = {5 * DAY}\n"
+        f'service.role = "{request.param}"\nservice.database = "party.sqlite"\n'
+        f'keys.store_key_file = "party.key"\n'
+        f"service.retention_seconds = {5 * DAY}\n"
     )
     return file
 

@@ -23,7 +23,10 @@ from tests.support.ports import free_ports
 @pytest.mark.parametrize("role", ["leader", "helper"])
 def test_several_processes_must_share_a_port(tmp_path: Path, role: str) -> None:
     config = tmp_path / "service.toml"
-    config.write_text(f'role = "{role}"\ndatabase = "store.sqlite"\nlisten = "127.0.0.1:0"\n')
+    config.write_text(
+        f'service.role = "{role}"\n'
+        f'service.database = "store.sqlite"\nservice.listen = "127.0.0.1:0"\n'
+    )
     done = run_here(role, "serve", "--processes", "2", "--config", config)
     assert done.returncode == 2
     assert "listen: the port must not be 0" in done.stderr
@@ -31,7 +34,10 @@ def test_several_processes_must_share_a_port(tmp_path: Path, role: str) -> None:
 
 def test_where_traces_may_not_go_is_said_once_before_any_process_begins(tmp_path: Path) -> None:
     config = tmp_path / "service.toml"
-    settings = 'role = "helper"\ndatabase = "store.sqlite"\nlisten = "127.0.0.1:1"\n'
+    settings = (
+        'service.role = "helper"\n'
+        'service.database = "store.sqlite"\nservice.listen = "127.0.0.1:1"\n'
+    )
     config.write_text(f'{settings}traces_endpoint = "http://receiver.example/v1/traces"\n')
     done = run_here("helper", "serve", "--processes", "2", "--config", config)
     assert done.returncode == 2
@@ -46,8 +52,9 @@ def test_an_address_of_another_service_is_named_before_any_process_begins(
     config = tmp_path / "service.toml"
     ports = dict(zip(("listen", "health_listen"), free_ports(2), strict=True))
     config.write_text(
-        'role = "leader"\ndatabase = "store.sqlite"\nstore_key_file = "store.key"\n'
-        + "".join(f'{name} = "127.0.0.1:{port}"\n' for name, port in ports.items())
+        'service.role = "leader"\nservice.database = "store.sqlite"\n'
+        'keys.store_key_file = "store.key"\n'
+        + "".join(f'service.{name} = "127.0.0.1:{port}"\n' for name, port in ports.items())
     )
     with listen(f"127.0.0.1:{ports[setting]}", reuse_port=True):
         done = run_here("leader", "serve", "--processes", "2", "--config", config)
@@ -59,8 +66,9 @@ def test_one_address_for_two_purposes_is_refused_before_any_process_begins(tmp_p
     """Half of the reports would go to the health listener, which does not know them."""
     config, address = tmp_path / "service.toml", f"127.0.0.1:{free_ports(1)[0]}"
     config.write_text(
-        'role = "helper"\ndatabase = "store.sqlite"\nstore_key_file = "store.key"\n'
-        f'listen = "{address}"\nhealth_listen = "{address}"\n'
+        'service.role = "helper"\nservice.database = "store.sqlite"\n'
+        'keys.store_key_file = "store.key"\n'
+        f'service.listen = "{address}"\nservice.health_listen = "{address}"\n'
     )
     done = run_here("helper", "serve", "--processes", "2", "--config", config)
     assert done.returncode == 2
@@ -139,7 +147,7 @@ def test_of_several_processes_none_that_serves_opens_reports(
     monkeypatch.setattr(services, "_leader", leader)
     monkeypatch.setattr(services, "_run", run)
     config = tmp_path / "service.toml"
-    config.write_text('role = "leader"\ndatabase = "store.sqlite"\n')
+    config.write_text('service.role = "leader"\nservice.database = "store.sqlite"\n')
     is_working = work
     services.serve_leader(Reading(LeaderSettings, config), work=work, processes=of)
     assert roles == expected

@@ -89,7 +89,9 @@ async def test_a_store_opened_with_another_key_says_so(tmp_path: Path) -> None:
 def test_no_hpke_key_is_made_under_another_key_than_the_rest_of_a_store(tmp_path: Path) -> None:
     """The store would then need both, and with the right one alone its service would not start."""
     config = tmp_path / "helper.toml"
-    config.write_text('role = "helper"\ndatabase = "s.sqlite"\nstore_key_file = "s.key"\n')
+    config.write_text(
+        'service.role = "helper"\nservice.database = "s.sqlite"\nkeys.store_key_file = "s.key"\n'
+    )
     task = tmp_path / "task.toml"
     task.write_text(provision(make_task(), SeededEntropy(b"another key"))[Role.HELPER])
     task.chmod(0o600)
@@ -144,7 +146,9 @@ def create_key_file(folder: Path, held: str) -> Path:
 
 def test_a_status_with_a_key_that_opens_no_task_is_not_ok(tmp_path: Path) -> None:
     config = tmp_path / "helper.toml"
-    config.write_text('role = "helper"\ndatabase = "helper.sqlite"\nstore_key_file = "k"\n')
+    config.write_text(
+        'service.role = "helper"\nservice.database = "helper.sqlite"\nkeys.store_key_file = "k"\n'
+    )
     with open_aggregator(config) as desk:
         desk.add_tasks(provision(make_task(), SeededEntropy(b"x"))[Role.HELPER])
         here = desk.database.presence(list(Duty))
@@ -232,18 +236,24 @@ def test_a_key_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> Non
 @pytest.mark.parametrize(
     ("role", "line"),
     [
-        ("helper", 'database = "x.sqlite"\nstore_key = "x"'),
-        ("collector", 'database = "x.sqlite"\ntoken = "' + "x" * 22 + '"'),
-        ("leader", 'database = "postgresql://prio:x@db.example/leader"'),
-        ("leader", 'database = "postgresql://db.example/leader?user=prio&password=x"'),
-        ("helper", 'database = "x.sqlite"\nrelease_journal = "postgresql://prio:x@db.example/j"'),
+        ("helper", 'service.database = "x.sqlite"\nkeys.store_key = "x"'),
+        ("collector", 'service.database = "x.sqlite"\nkeys.token = "' + "x" * 22 + '"'),
+        ("leader", 'service.database = "postgresql://prio:x@db.example/leader"'),
+        ("leader", 'service.database = "postgresql://db.example/leader?user=prio&password=x"'),
+        (
+            "helper",
+            (
+                'service.database = "x.sqlite"\n'
+                'service.release_journal = "postgresql://prio:x@db.example/j"'
+            ),
+        ),
     ],
 )
 def test_a_service_file_with_a_secret_that_others_can_read_is_refused(
     tmp_path: Path, role: str, line: str
 ) -> None:
     path = tmp_path / "service.toml"
-    path.write_text(f'role = "{role}"\nstore_key_file = "x.key"\n{line}\n')
+    path.write_text(f'service.role = "{role}"\nkeys.store_key_file = "x.key"\n{line}\n')
     path.chmod(0o644)
     with pytest.raises(ConfigurationError, match="chmod 600"):
         read_settings(path)
@@ -253,7 +263,9 @@ def test_a_service_file_with_a_secret_that_others_can_read_is_refused(
 
 def test_a_service_file_without_a_secret_may_be_read_by_all(tmp_path: Path) -> None:
     path = tmp_path / "service.toml"
-    path.write_text('role = "leader"\ndatabase = "postgresql://prio@db.example:5432/leader"\n')
+    path.write_text(
+        'service.role = "leader"\nservice.database = "postgresql://prio@db.example:5432/leader"\n'
+    )
     path.chmod(0o644)
     assert read_settings(path).role == "leader"
 

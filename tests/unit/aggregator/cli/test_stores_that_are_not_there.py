@@ -12,7 +12,10 @@ from aggregator.service.storage.secrets import store_mark
 from tests.support.commands import run_here
 from tests.support.store import TASK_ID, TENTH, units
 
-CONFIG = 'role = "{role}"\ndatabase = "disk/store.sqlite"\nstore_key_file = "store.key"\n'
+CONFIG = (
+    'service.role = "{role}"\nservice.database = "disk/store.sqlite"\n'
+    'keys.store_key_file = "store.key"\n'
+)
 LOOKING = (
     ("status",),
     ("task", "list"),
@@ -26,7 +29,7 @@ LOOKING = (
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     file = tmp_path / "helper.toml"
-    file.write_text(f'{CONFIG.format(role="helper")}release_journal = "journal"\n')
+    file.write_text(f'{CONFIG.format(role="helper")}service.release_journal = "journal"\n')
     return file
 
 

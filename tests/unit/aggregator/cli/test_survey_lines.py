@@ -36,7 +36,10 @@ def made(tmp_path: Path) -> tuple[Path, ...]:
     file, config = tmp_path / "task.toml", tmp_path / "service.toml"
     file.write_text(task_to_toml(task))
     key = encode_base64url(bytes(32))
-    config.write_text(f'role = "collector"\ndatabase = "collector.sqlite"\nstore_key = "{key}"\n')
+    config.write_text(
+        f'service.role = "collector"\nservice.database = "collector.sqlite"\n'
+        f'keys.store_key = "{key}"\n'
+    )
     config.chmod(0o600)
     return file, config
 

@@ -75,7 +75,8 @@ def test_a_bad_cell_of_a_vector_is_named_by_its_column(
 def test_too_few_names_of_values_are_refused_before_anything_is_asked(tmp_path: Path) -> None:
     config, file = tmp_path / "collector.toml", tmp_path / "task.toml"
     config.write_text(
-        'role = "collector"\ndatabase = "collector.sqlite"\nstore_key_file = "collector.key"\n'
+        'service.role = "collector"\nservice.database = "collector.sqlite"\n'
+        'keys.store_key_file = "collector.key"\n'
     )
     own = run_here("collector", "config", "--config", config).stdout.strip()
     task = make_task(collector_hpke_config=own)

@@ -34,7 +34,10 @@ THEIRS = TaskConfiguration(
 
 def config_of(folder: Path, role: str) -> Path:
     config = folder / f"{role}.toml"
-    names = f'role = "{role}"\ndatabase = "{role}.sqlite"\nstore_key_file = "{role}.key"\n'
+    names = (
+        f'service.role = "{role}"\nservice.database = "{role}.sqlite"\n'
+        f'keys.store_key_file = "{role}.key"\n'
+    )
     config.write_text(names)
     return config
 

@@ -47,7 +47,8 @@ class Asked:
         self.config, self.out = folder / "service.toml", folder / "released.json"
         key = encode_base64url(bytes(32))
         self.config.write_text(
-            f'role = "collector"\ndatabase = "collector.sqlite"\nstore_key = "{key}"\n'
+            f'service.role = "collector"\nservice.database = "collector.sqlite"\n'
+            f'keys.store_key = "{key}"\n'
         )
         self.config.chmod(0o600)
 

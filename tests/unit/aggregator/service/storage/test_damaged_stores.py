@@ -211,7 +211,9 @@ def test_a_store_in_use_is_checked_on_demand(file: Path) -> None:
 
 def test_a_server_is_checked_by_its_own_operator(tmp_path: Path) -> None:
     config = tmp_path / "helper.toml"
-    config.write_text('role = "helper"\ndatabase = "postgresql://nobody.invalid/helper"\n')
+    config.write_text(
+        'service.role = "helper"\nservice.database = "postgresql://nobody.invalid/helper"\n'
+    )
     done = run_here("store", "check", "--config", config)
     assert (done.returncode, "pg_amcheck" in done.stderr) == (2, True)
     server = StoreCheck("postgresql://nobody.invalid/helper")

@@ -187,8 +187,11 @@ async def test_a_service_says_of_the_certificate_that_it_shows_and_not_of_the_fi
 def test_status_has_the_days_that_are_left_and_outlives_a_broken_file(tmp_path: Path) -> None:
     files = Authority(tmp_path, "servers").issue("helper", -DAY / 2, 90 * DAY)
     config = tmp_path / "helper.toml"
-    named = "".join(f'tls_{name} = "{file}"\n' for name, file in files.items())
-    config.write_text(f'role = "helper"\ndatabase = "s.sqlite"\nstore_key_file = "k"\n{named}')
+    named = "".join(f'tls.tls_{name} = "{file}"\n' for name, file in files.items())
+    config.write_text(
+        f'service.role = "helper"\nservice.database = "s.sqlite"\n'
+        f'keys.store_key_file = "k"\n{named}'
+    )
     assert run_here("hpke", "new", "--config", config).returncode == 0
     told = run_here("status", "--config", config)
     assert "certificate  tls_certificate, 89 days left, until " in told.stdout

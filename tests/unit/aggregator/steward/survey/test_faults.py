@@ -196,7 +196,7 @@ def test_of_many_faults_five_are_shown() -> None:
     [
         ('version = 1\n[[task]]\nid = "x"\n', "a task file"),
         ('version = 1\ncollector_hpke_config = "x"\n', "a task file"),
-        ('role = "leader"\n', "a service file"),
+        ('service.role = "leader"\n', "a service file"),
     ],
 )
 def test_another_file_of_ours_is_told_from_a_survey(text: str, what: str) -> None:
