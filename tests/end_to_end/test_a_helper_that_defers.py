@@ -79,8 +79,8 @@ def test_a_front_and_a_worker_that_die_answer_every_job_once(tmp_path: Path) -> 
             assert failures_in_logs(services, "leader", *DEATHS) == []
         for name, fate in fates.items():
             assert fate.deaths() == DEATHS[name]
-        with open_aggregator(services.configs["helper"]) as desk:
-            assert desk.database.read_sync("waiting", waiting) == 0
+        with open_aggregator(services.configs["helper"]) as party:
+            assert party.database.read_sync("waiting", waiting) == 0
 
 
 async def until_dead(services: Processes, fates: dict[str, Fate]) -> None:
@@ -92,5 +92,5 @@ async def until_dead(services: Processes, fates: dict[str, Fate]) -> None:
         dead = len(fates[HELPER_WORKER].deaths())
         if dead > buried:
             buried = dead
-            with open_aggregator(services.configs["helper"]) as desk:
-                desk.database.run_sync("let leases run out", let_leases_run_out)
+            with open_aggregator(services.configs["helper"]) as party:
+                party.database.run_sync("let leases run out", let_leases_run_out)

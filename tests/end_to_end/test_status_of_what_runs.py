@@ -130,8 +130,8 @@ def test_a_leader_that_starts_after_an_outage_is_ready_at_once(services: Process
     def have_waited_for_a_day(tx: Transaction) -> None:
         tx.connection.execute(update(tables.report_groups).values(received_at=tx.now - 86400))
 
-    with open_aggregator(services.configs["leader"]) as desk:
-        desk.database.run_sync("wait", have_waited_for_a_day)
+    with open_aggregator(services.configs["leader"]) as party:
+        party.database.run_sync("wait", have_waited_for_a_day)
     services.commands["leader"] = COMMANDS["leader"]
     services.start("leader")
     assert faults_of(services, "leader") == []

@@ -14,12 +14,13 @@ from structlog.testing import capture_logs
 
 import aggregator
 from aggregator.cli.service import doctor
-from aggregator.cli.service.aggregator_desk import AggregatorDesk
 from aggregator.cli.service.doctor_sides import Side, compared, read_side, side_of
+from aggregator.cli.service.parties import AggregatorParty
 from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError
 from aggregator.service.config import HelperSettings, LeaderSettings
-from aggregator.service.storage.tasks.tasks import replace_peer_token
+from aggregator.service.storage.tasks.forgetting import forget
+from aggregator.service.storage.tasks.tasks import end_task, list_all_tasks, replace_peer_token
 from tests.support.pair import VERIFY_KEY, Pair
 from tests.support.tasks import HELPER_URL, LEADER_URL, TASK_ID, make_task
 
@@ -42,14 +43,14 @@ async def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     await pair.close()
 
 
-async def findings(desk: AggregatorDesk, endpoint: str) -> dict[str, tuple[str, str]]:
-    found = await doctor._examine(desk, endpoint)
+async def findings(party: AggregatorParty, endpoint: str) -> dict[str, tuple[str, str]]:
+    found = await doctor._examine(party, endpoint)
     return {each.subject: (each.verdict, each.says) for each in found}
 
 
-def leaders(pair: Pair) -> AggregatorDesk:
+def leaders(pair: Pair) -> AggregatorParty:
     settings = LeaderSettings(database=":memory:")
-    return AggregatorDesk(Role.LEADER, settings, pair.leader.database, pair.leader.journal)
+    return AggregatorParty(Role.LEADER, settings, pair.leader.database, pair.leader.journal)
 
 
 async def test_a_leader_sees_that_its_helper_serves_the_task(pair: Pair) -> None:
@@ -64,8 +65,8 @@ async def test_a_leader_sees_that_its_helper_serves_the_task(pair: Pair) -> None
 async def test_scripts_get_all_that_was_found_in_one_document(
     pair: Pair, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    desk = nullcontext(leaders(pair))
-    monkeypatch.setattr("aggregator.cli.service.parties.open_desk", lambda _: desk)
+    party = nullcontext(leaders(pair))
+    monkeypatch.setattr("aggregator.cli.service.parties.open_party", lambda _: party)
     with capture_logs():
         await to_thread.run_sync(partial(doctor.doctor, HELPER_URL, as_json=True))
     document = json.loads(capsys.readouterr().out)
@@ -87,27 +88,28 @@ async def test_a_token_that_the_helper_does_not_know_is_a_fault(pair: Pair) -> N
 
 
 async def test_a_task_that_was_forgotten_is_not_asked_about(pair: Pair) -> None:
-    desk, task_id = leaders(pair), pair.task.task_id
-    await to_thread.run_sync(desk.end_task, task_id)
-    await to_thread.run_sync(desk.forget_task, task_id)
-    found = await findings(desk, HELPER_URL)
+    party, task_id = leaders(pair), pair.task.task_id
+    await party.database.run("end", lambda tx: end_task(tx, task_id.value))
+    await to_thread.run_sync(forget, party.database, task_id.value)
+    found = await findings(party, HELPER_URL)
     assert "task" not in found
     assert found["tasks"] == ("look", f"none of ours names {HELPER_URL}")
-    assert [each.task_id for each in await to_thread.run_sync(desk.tasks_ever)] == [task_id]
+    (kept,) = party.database.read_sync("list all tasks", list_all_tasks)
+    assert kept.task_id == task_id.value
 
 
 async def test_a_helper_sees_the_fingerprint_and_a_stranger_that_nothing_is_shared(
     pair: Pair,
 ) -> None:
-    desk = helpers(pair)
-    assert (await findings(desk, LEADER_URL))["task"][1].endswith(pair.task.fingerprint)
-    verdict, says = (await findings(desk, LEADER_URL.rstrip("/")))["tasks"]
+    party = helpers(pair)
+    assert (await findings(party, LEADER_URL))["task"][1].endswith(pair.task.fingerprint)
+    verdict, says = (await findings(party, LEADER_URL.rstrip("/")))["tasks"]
     assert (verdict, "none of ours names" in says) == ("look", True)
 
 
-def helpers(pair: Pair) -> AggregatorDesk:
+def helpers(pair: Pair) -> AggregatorParty:
     settings = HelperSettings(database=":memory:")
-    return AggregatorDesk(Role.HELPER, settings, pair.helper.database, pair.helper.journal)
+    return AggregatorParty(Role.HELPER, settings, pair.helper.database, pair.helper.journal)
 
 
 def clashes(leader: Side, helper: Side) -> dict[str, tuple[str, str]]:

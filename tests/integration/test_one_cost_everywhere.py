@@ -11,6 +11,7 @@ import pytest
 from typing_extensions import override
 
 from aggregator.cli.service.parties import open_aggregator
+from aggregator.cli.service.taking_part import take_part
 from aggregator.dap.profile import Role
 from aggregator.dp import policy
 from aggregator.dp.accounting import Pieces
@@ -106,12 +107,12 @@ def ledger_of(task: Task, directory: Path, releases: int) -> dict[str, Any]:
     """Return what `prio ledger` prints after this many releases."""
     file = service_file(directory, "helper", 'floor.max_delta = "1/1000"\n')
     key, each = task.task_id.value, charge_of(task)
-    with open_aggregator(file) as desk:
-        desk.add_tasks(provision(task, SeededEntropy(1))[Role.HELPER])
+    with open_aggregator(file) as party:
+        take_part(party, provision(task, SeededEntropy(1))[Role.HELPER])
         for unit in range(releases):
             bucket = unit.to_bytes(8, "big")
             batch = Batch(bucket, bucket)
-            desk.database.run_sync("charge", lambda tx, b=batch: charge(tx, key, b, each))
+            party.database.run_sync("charge", lambda tx, b=batch: charge(tx, key, b, each))
     done = run_here("ledger", "--config", file, "--delta", DELTA, "--json")
     assert done.returncode == 0, done.stderr
     (document,) = json.loads(done.stdout)["tasks"]

@@ -9,11 +9,10 @@ import httpx
 import pytest
 
 from aggregator.cli.service import job_helper
-from aggregator.cli.service.job_desk import JobDesk
 from aggregator.dap.ids import CollectionJobId, encode_base64url
-from aggregator.dap.profile import Role
 from aggregator.service.leader.job_creator import JobCreator
 from aggregator.service.storage.jobs.aggregation_jobs import lease_aggregation_jobs
+from aggregator.service.storage.operator.job_lists import find_job, list_waiting
 from aggregator.service.storage.reports.counters import Stage, report_counts
 from aggregator.service.transport import client
 from tests.support.between import Between, Change, refusal
@@ -141,7 +140,7 @@ async def test_reports_that_are_too_early_are_listed(pair: Pair) -> None:
     await pair.upload(await pair.reports([0, 1, 2]))
     pair.clock.advance(-1000)
     await pair.work()
-    (only,) = JobDesk(Role.LEADER, pair.leader.database, pair.leader.journal).waiting(None)
+    (only,) = pair.leader.database.read_sync("list jobs", lambda tx: list_waiting(tx, None))
     assert (only.kind, only.state, only.reports) == ("reports", "too_early", 3)
     assert only.next_at == pair.clock.now() + 60
 
@@ -214,8 +213,9 @@ async def test_the_helper_is_asked_to_delete_a_job_that_was_given_up(
 
     await hold(pair, between, [0, 1, 2], change)
     (held,) = waiting(pair, tmp_path)
-    desk = JobDesk(Role.LEADER, pair.leader.database, pair.leader.journal)
-    found = desk.find(bytes.fromhex(str(held["job"])))
+    key = bytes.fromhex(str(held["job"]))
+    found = pair.leader.database.read_sync("find job", lambda tx: find_job(tx, key))
+    assert found is not None
     between.requests.clear()
     between.gate = lambda _: answered
     if found.location is None:
@@ -224,7 +224,7 @@ async def test_the_helper_is_asked_to_delete_a_job_that_was_given_up(
         assert between.requests == []
         return
     said = await job_helper.delete_at_helper(
-        desk.database, pair.http, found.task_id, found.location
+        pair.leader.database, pair.http, found.task_id, found.location
     )
     assert said.startswith(told)
     (request,) = between.requests

@@ -1,7 +1,6 @@
 """A histogram task of running services: its measurements, upload, collection and truth."""
 
 import dataclasses
-import json
 import math
 import random
 import tomllib
@@ -15,6 +14,7 @@ import httpx
 from aggregator.cli.service.parties import open_aggregator, open_collector
 from aggregator.client import Client, UploadSummary
 from aggregator.codec import decode, encode
+from aggregator.collector.keys import keypair_of
 from aggregator.collector.results.result import open_result
 from aggregator.dap.auth import bearer_header
 from aggregator.dap.ids import TaskId
@@ -29,6 +29,8 @@ from aggregator.dap.times import Interval
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_toml
 from aggregator.service.storage.engine.states import LedgerState
+from aggregator.service.storage.ledger.charges import list_ledger
+from aggregator.service.storage.reports.counters import Stage, report_counts
 from tests.support.balance import check_books
 from tests.support.bounds import assert_near
 from tests.support.processes import Processes
@@ -109,9 +111,9 @@ class MeasuredTask:
 
     def open(self, body: bytes) -> list[int]:
         """Return the values of the leader's answer, which must count every report."""
-        with open_collector(self.services.configs["collector"]) as desk:
+        with open_collector(self.services.configs["collector"]) as party:
             result = open_result(
-                self.task, desk.keypair(), self.request, decode(CollectionJobResp, body)
+                self.task, keypair_of(party.database), self.request, decode(CollectionJobResp, body)
             )
         assert result.report_count == len(self.measurements)
         values = [value for value in result.values if value is not None]
@@ -127,20 +129,24 @@ class MeasuredTask:
 
     def aggregated(self, party: str) -> dict[str, int]:
         """Return how many reports an aggregator took or refused, by reason."""
-        with open_aggregator(self.services.configs[party]) as desk:
-            document = desk.document(self.task.task_id)
-        counts: dict[str, int] = json.loads(json.dumps(document))["reports"]["aggregation"]
-        return counts
+        with open_aggregator(self.services.configs[party]) as opened:
+            return dict(
+                opened.database.read_sync(
+                    "count reports",
+                    lambda tx: report_counts(tx, self.task.task_id.value, Stage.AGGREGATION),
+                )
+            )
 
     def assert_counted_once(self) -> None:
         """Check that each aggregator added up every report once, and released once."""
         for party in ("leader", "helper"):
             assert self.aggregated(party) == {"aggregated": len(self.measurements)}, party
-            with open_aggregator(self.services.configs[party]) as desk:
+            with open_aggregator(self.services.configs[party]) as opened:
                 task_id = TaskId.parse(self.task_id).value
-                states = [each.state for each in desk.ledger() if each.task_id == task_id]
+                entries = opened.database.read_sync("list ledger", list_ledger)
+                states = [each.state for each in entries if each.task_id == task_id]
                 if party == "leader":
-                    desk.database.read_sync("books", partial(check_books, task_id=task_id))
+                    opened.database.read_sync("books", partial(check_books, task_id=task_id))
             assert states == [LedgerState.CHARGED], party
 
 

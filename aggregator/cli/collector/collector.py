@@ -16,7 +16,7 @@ from aggregator.errors import ParameterError, PeerError
 from aggregator.service.telemetry.lines import log
 
 if TYPE_CHECKING:
-    from aggregator.cli.service.collector_desk import CollectorDesk
+    from aggregator.cli.service.parties import CollectorParty
     from aggregator.cli.service.running import Service
     from aggregator.service.config import CollectorSettings
     from aggregator.service.storage.engine.store_check import StoreCheck
@@ -33,19 +33,27 @@ def show_config(config: Config = None) -> None:
     """Print the HPKE configuration that tasks name, made on first use: for `prio task new`."""
     from aggregator.cli.service.parties import open_collector
     from aggregator.codec import encode
+    from aggregator.collector.keys import keypair_of
     from aggregator.dap.ids import encode_base64url
 
-    with open_collector(config) as desk:
-        print(encode_base64url(encode(desk.keypair().config)))
+    with open_collector(config) as party:
+        print(encode_base64url(encode(keypair_of(party.database).config)))
 
 
 @app.command(cls=TaskCommand)
 def results(task_id: TaskArgument, config: Config = None) -> None:
     """Print every collection of a task with its result, oldest first, as JSON."""
     from aggregator.cli.service.parties import open_collector, task_id_of
+    from aggregator.cli.service.task_states import task_of
+    from aggregator.collector.documents import collection_document
+    from aggregator.collector.store import list_collections
 
-    with open_collector(config, may_make=False) as desk:
-        print(json.dumps(desk.collections(task_id_of(task_id)), indent=2))
+    with open_collector(config, may_make=False) as party:
+        task = task_of(party, task_id_of(task_id))
+        stored = party.database.read_sync(
+            "list collections", lambda tx: list_collections(tx, task.task_id.value)
+        )
+    print(json.dumps([collection_document(task, each) for each in stored], indent=2))
 
 
 @app.command("abandon")
@@ -71,15 +79,16 @@ def give_up(
     from aggregator.cli.service.parties import open_collector
     from aggregator.collector.abandoning import MEANING
 
-    with open_collector(config, may_make=False) as desk:
-        told = anyio.run(_give_up, desk, collection_id)
+    with open_collector(config, may_make=False) as party:
+        told = anyio.run(_give_up, party, collection_id)
     print(f"given up: {MEANING}\n{told}")
 
 
-async def _give_up(desk: "CollectorDesk", text: str) -> str:
+async def _give_up(party: "CollectorParty", text: str) -> str:
     """Give the collection up; return what its leader says about it, for a person."""
     from aggregator.collector.abandoning import abandon, tell_leader
     from aggregator.collector.collect import TaskCollector
+    from aggregator.collector.keys import keypair_of
     from aggregator.collector.store import get_collector_task
     from aggregator.protocol.task_file import task_from_toml
     from aggregator.service.transport.client import client_of
@@ -90,18 +99,18 @@ async def _give_up(desk: "CollectorDesk", text: str) -> str:
         raise ParameterError(
             f"collection id: must be hexadecimal, as `prio status` prints it, not {text!r}"
         ) from None
-    stored = await abandon(desk.database, collection_id)
+    stored = await abandon(party.database, collection_id)
     if stored.location is None:
         return "the leader has no job of it that we know of"
-    record = desk.database.read_sync("get task", lambda tx: get_collector_task(tx, stored.task_id))
+    record = party.database.read_sync("get task", lambda tx: get_collector_task(tx, stored.task_id))
     assert record is not None  # noqa: S101 - every collection belongs to a task
-    settings = desk.settings
+    settings = party.settings
     client = client_of(settings, TELL_SECONDS)
     task = task_from_toml(record.definition)
     async with client as http:
-        collector = TaskCollector(task, desk.keypair(), record.token, http)
+        collector = TaskCollector(task, keypair_of(party.database), record.token, http)
         try:
-            if not await tell_leader(desk.database, collector, stored):
+            if not await tell_leader(party.database, collector, stored):
                 return "the batch was asked for again, which goes on with the leader's job"
         except PeerError as error:
             return f"the leader has not heard of it: {error}"
@@ -139,10 +148,10 @@ async def _service(settings: "CollectorSettings", check: "StoreCheck") -> "Async
 
     from aggregator.cli.client.module_route import module_router
     from aggregator.cli.service.attendance import attendance
-    from aggregator.cli.service.collector_desk import CollectorDesk
     from aggregator.cli.service.health_checks import service_of
     from aggregator.cli.steward.plan_serve import planner_guest
     from aggregator.collector.driver import Driver
+    from aggregator.collector.keys import keypair_of
     from aggregator.collector.schedule import Scheduler
     from aggregator.collector.service import create_collector_app
     from aggregator.collector.status import examine_collector
@@ -156,9 +165,8 @@ async def _service(settings: "CollectorSettings", check: "StoreCheck") -> "Async
         make_token(settings)
         if settings.token is None:
             log.info("requests must carry the token of a file", file=str(settings.token_path))
-        desk = CollectorDesk(settings, database)
         async with client_of(settings) as http, attendance(database, {Duty.SERVE}) as attending:
-            driver = Driver(database, desk.keypair(), http)
+            driver = Driver(database, keypair_of(database), http)
             application = create_collector_app(
                 database,
                 driver,

@@ -194,6 +194,7 @@ def _ask(local: "LocalFolder", window: datetime) -> Asked:
     from aggregator.cli.local.tasks import hand_out
     from aggregator.cli.service.parties import open_collector
     from aggregator.cli.service.task_making import make_task
+    from aggregator.collector.keys import keypair_of
     from aggregator.protocol.provisioning import provision
     from aggregator.steward.survey import (
         AnswerTable,
@@ -204,8 +205,8 @@ def _ask(local: "LocalFolder", window: datetime) -> Asked:
         task_tables,
     )
 
-    with open_collector(local.config("collector")) as desk:
-        collector_config = desk.keypair().config
+    with open_collector(local.config("collector")) as party:
+        collector_config = keypair_of(party.database).config
     table = table_in(ANSWERS)
     rows = ({**row, "time": window} for row in table.rows)
     timed = AnswerTable([*table.names, "time"], rows)
@@ -247,11 +248,16 @@ async def _upload(asked: Asked, window: datetime) -> int:
 def _verified(local: "LocalFolder", task: "Task") -> dict[str, int]:
     """Return how many reports each aggregator verified and added up, according to its store."""
     from aggregator.cli.service.parties import open_aggregator
+    from aggregator.service.storage.reports.counters import AGGREGATED, Stage, report_counts
 
     counts = {}
     for name in ("leader", "helper"):
-        with open_aggregator(local.config(name)) as desk:
-            counts[name] = desk.aggregated(task.task_id)
+        with open_aggregator(local.config(name)) as party:
+            counted = party.database.read_sync(
+                "count reports",
+                lambda tx: report_counts(tx, task.task_id.value, Stage.AGGREGATION),
+            )
+        counts[name] = counted.get(AGGREGATED, 0)
     return counts
 
 

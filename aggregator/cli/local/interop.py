@@ -98,8 +98,8 @@ async def _aggregator(
     """Open a leader with its workers, or a helper, over a fresh store."""
     from aggregator.cli.local.interop_api import PREFIX, InteropAggregator
     from aggregator.cli.service import services
-    from aggregator.cli.service.aggregator_desk import AggregatorDesk
     from aggregator.cli.service.health_checks import service_of
+    from aggregator.cli.service.parties import AggregatorParty
     from aggregator.service.runtime.status import examine_aggregator
     from aggregator.service.transport.client import open_client
     from aggregator.service.web.app import create_app
@@ -109,8 +109,8 @@ async def _aggregator(
         services.open_aggregator(settings, role) as runtime,
         open_client(insecure_http=True) as http,
     ):
-        desk = AggregatorDesk(role, settings, runtime.database, runtime.journal)
-        orders = create_app("interop", [InteropAggregator(desk, habits).router()])
+        party = AggregatorParty(role, settings, runtime.database, runtime.journal)
+        orders = create_app("interop", [InteropAggregator(party, habits).router()])
         works = [services.warming_up(runtime)]
         if settings.role == "leader":
             resources = services.leader_app(runtime, settings)

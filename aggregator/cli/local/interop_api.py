@@ -15,7 +15,8 @@ from anyio import to_thread
 from fastapi import APIRouter, Request, Response
 
 from aggregator.cli.local.interop_tasks import Members, number_of, optional, task_of, text_of
-from aggregator.cli.service.aggregator_desk import AggregatorDesk
+from aggregator.cli.service.parties import AggregatorParty
+from aggregator.cli.service.taking_part import take_part
 from aggregator.cli.service.task_making import collector_config_of
 from aggregator.client import Client
 from aggregator.codec import encode
@@ -85,9 +86,9 @@ async def _ready(_members: Members) -> Answer:
 class InteropAggregator:
     """Takes tasks for a leader or a helper."""
 
-    def __init__(self, desk: AggregatorDesk, habits: Habits) -> None:
-        """Add tasks to the store of `desk`."""
-        self._desk = desk
+    def __init__(self, party: AggregatorParty, habits: Habits) -> None:
+        """Add tasks to the store of `party`."""
+        self._party = party
         self._habits = habits
 
     def router(self) -> APIRouter:
@@ -103,8 +104,8 @@ class InteropAggregator:
     async def add_task(self, members: Members) -> Answer:
         """Take part in a task."""
         role = text_of(members, "role").lower()
-        if role != self._desk.role.name.lower():
-            raise ParameterError(f"role: this is the {self._desk.role.name.lower()}, not {role}")
+        if role != self._party.role.name.lower():
+            raise ParameterError(f"role: this is the {self._party.role.name.lower()}, not {role}")
         config = collector_config_of(text_of(members, "collector_hpke_config"))
         task = task_of(members, config, self._habits.profile, self._habits.token_header)
         collector_token = optional(members, "collector_authentication_token")
@@ -113,8 +114,8 @@ class InteropAggregator:
             "leader_token": text_of(members, "leader_authentication_token"),
             "collector_token": None if collector_token is None else str(collector_token),
         }
-        text = provision_text(task, self._desk.role, secrets)
-        await to_thread.run_sync(self._desk.add_tasks, text)
+        text = provision_text(task, self._party.role, secrets)
+        await to_thread.run_sync(take_part, self._party, text)
         return {"status": "success"}
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from aggregator.cli.local.folder import LocalFolder
 from aggregator.cli.service.parties import open_aggregator, open_collector
+from aggregator.cli.service.taking_part import take_part
+from aggregator.collector.keys import keypair_of
 from aggregator.dap.hpke import HpkeConfig
 from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError
@@ -22,16 +24,16 @@ _LONGEST_NAME = 40
 def hand_out(folder: LocalFolder, files: Mapping[Role, str]) -> None:
     """Add each party's file of some tasks to its store; adding one again changes nothing."""
     for role in (Role.LEADER, Role.HELPER):
-        with open_aggregator(folder.config(role.name.lower())) as desk:
-            desk.add_tasks(files[role])
-    with open_collector(folder.config("collector")) as desk:
-        desk.add_tasks(files[Role.COLLECTOR])
+        with open_aggregator(folder.config(role.name.lower())) as party:
+            take_part(party, files[role])
+    with open_collector(folder.config("collector")) as party:
+        take_part(party, files[Role.COLLECTOR])
 
 
 def collector_config(folder: LocalFolder) -> HpkeConfig:
     """Return the HPKE configuration of the folder's collector, to which results are sealed."""
-    with open_collector(folder.config("collector")) as desk:
-        return desk.keypair().config
+    with open_collector(folder.config("collector")) as party:
+        return keypair_of(party.database).config
 
 
 def place_of(folder: LocalFolder, survey: Survey) -> Path:

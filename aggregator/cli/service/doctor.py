@@ -4,6 +4,7 @@ import dataclasses
 import json
 import secrets
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     import httpx
 
     from aggregator.cli.service.doctor_sides import Side
-    from aggregator.cli.service.parties import Desk
+    from aggregator.cli.service.parties import Party
     from aggregator.protocol.task import Task
     from aggregator.service.transport.examination import Finding
 
@@ -54,19 +55,19 @@ def doctor(
     import anyio
 
     from aggregator.cli.service.doctor_sides import compared, read_side
-    from aggregator.cli.service.parties import open_desk
+    from aggregator.cli.service.parties import open_party
 
     if ours and theirs is not None:
         raise ParameterError(
             "ours: give either --ours, which only prints, or --theirs, which compares"
         )
-    with open_desk(config) as desk:
+    with open_party(config) as party:
         if ours:
-            print(_side(desk, peer).model_dump_json(indent=2, exclude_none=True))
+            print(_side(party, peer).model_dump_json(indent=2, exclude_none=True))
             return
-        clashes = [] if theirs is None else [*compared(_side(desk, peer), read_side(theirs))]
-        found = [*anyio.run(_examine, desk, peer), *clashes]
-        said = (*found, *_ours(desk))
+        clashes = [] if theirs is None else [*compared(_side(party, peer), read_side(theirs))]
+        found = [*anyio.run(_examine, party, peer), *clashes]
+        said = (*found, *_ours(party))
         if as_json:
             print(json.dumps({"version": 1, "findings": [*map(dataclasses.asdict, said)]}))
         else:
@@ -76,7 +77,7 @@ def doctor(
         raise SystemExit(faults.PARTLY)
 
 
-async def _examine(desk: "Desk", endpoint: str) -> "list[Finding]":
+async def _examine(party: "Party", endpoint: str) -> "list[Finding]":
     from aggregator.protocol.clear_text import check_scheme
     from aggregator.protocol.reports import CLOCK_SKEW_SECONDS
     from aggregator.service.config import AggregatorSettings
@@ -84,7 +85,7 @@ async def _examine(desk: "Desk", endpoint: str) -> "list[Finding]":
     from aggregator.service.transport.examination import Finding, examine, findings
     from aggregator.service.transport.peer import Peer
 
-    settings = desk.settings
+    settings = party.settings
     skew = (
         settings.clock_skew_seconds
         if isinstance(settings, AggregatorSettings)
@@ -94,23 +95,25 @@ async def _examine(desk: "Desk", endpoint: str) -> "list[Finding]":
     async with client_of(settings, _SECONDS) as http:
         shown = await examine(http, Peer(http, endpoint, name="the peer", attempts=1), endpoint)
         found = list(findings(shown, time.time(), skew))
-        shared = _shared(desk, endpoint)
+        shared = _shared(party, endpoint)
         if not shared:
             return [*found, Finding("look", "tasks", f"none of ours names {endpoint}")]
-        return [*found, *[await _of_task(desk, http, task, endpoint) for task in shared]]
+        return [*found, *[await _of_task(party, http, task, endpoint) for task in shared]]
 
 
-def _side(desk: "Desk", endpoint: str) -> "Side":
-    from aggregator.cli.service.aggregator_desk import AggregatorDesk
+def _side(party: "Party", endpoint: str) -> "Side":
     from aggregator.cli.service.doctor_sides import side_of
+    from aggregator.cli.service.parties import AggregatorParty
 
-    if not isinstance(desk, AggregatorDesk):
+    if not isinstance(party, AggregatorParty):
         raise ParameterError("config: --ours and --theirs are for aggregators, not for a collector")
-    return side_of(desk, _shared(desk, endpoint))
+    return side_of(party, _shared(party, endpoint))
 
 
-def _shared(desk: "Desk", endpoint: str) -> "list[Task]":
-    return [task for task in desk.tasks() if endpoint in _endpoints(task)]
+def _shared(party: "Party", endpoint: str) -> "list[Task]":
+    from aggregator.cli.service.task_states import tasks_of
+
+    return [task for task in tasks_of(party) if endpoint in _endpoints(task)]
 
 
 def _endpoints(task: "Task") -> tuple[str, str]:
@@ -119,10 +122,10 @@ def _endpoints(task: "Task") -> tuple[str, str]:
 
 
 async def _of_task(
-    desk: "Desk", http: "httpx.AsyncClient", task: "Task", endpoint: str
+    party: "Party", http: "httpx.AsyncClient", task: "Task", endpoint: str
 ) -> "Finding":
     """Report a shared task's fingerprint and, at its leader, whether the helper serves it."""
-    from aggregator.cli.service.aggregator_desk import AggregatorDesk
+    from aggregator.cli.service.parties import AggregatorParty
     from aggregator.dap.ids import AggregationJobId
     from aggregator.dap.problems import UnrecognizedAggregationJob
     from aggregator.dap.profile import Role
@@ -133,10 +136,10 @@ async def _of_task(
     from aggregator.service.transport.peer import Peer
 
     says = f"{task.task_id}, fingerprint {task.fingerprint}"
-    is_ours_to_ask = isinstance(desk, AggregatorDesk) and desk.role is Role.LEADER
+    is_ours_to_ask = isinstance(party, AggregatorParty) and party.role is Role.LEADER
     if not is_ours_to_ask or endpoint != task.configuration.helper_aggregator_endpoint:
         return Finding("ok", "task", says)
-    stored = desk.database.read_sync("task", lambda tx: get_task(tx, task.task_id.value))
+    stored = party.database.read_sync("task", lambda tx: get_task(tx, task.task_id.value))
     token = None if stored is None else stored.record.peer_token
     helper = Peer(
         http, endpoint, token, name="the helper", attempts=1, token_header=task.token_header
@@ -154,13 +157,14 @@ async def _of_task(
     return Finding("fault", "task", f"{says}; the helper has a job that nobody made")
 
 
-def _ours(desk: "Desk") -> "Iterator[Finding]":
-    from aggregator.cli.service.aggregator_desk import AggregatorDesk
+def _ours(party: "Party") -> "Iterator[Finding]":
+    from aggregator.cli.service.parties import AggregatorParty
     from aggregator.service.config import AggregatorSettings, LeaderSettings
+    from aggregator.service.storage.ledger.populations import get_population
     from aggregator.service.transport.examination import Finding
 
-    settings = desk.settings
-    role = desk.role.name.lower() if isinstance(desk, AggregatorDesk) else "collector"
+    settings = party.settings
+    role = party.role.name.lower() if isinstance(party, AggregatorParty) else "collector"
     yield Finding("ok", "ours", f"{role}, prio {aggregator.__version__}")
     if isinstance(settings, AggregatorSettings):
         floor = settings.floor
@@ -173,9 +177,10 @@ def _ours(desk: "Desk") -> "Iterator[Finding]":
             f"min_batch_size_floor {floor.min_batch_size}, "
             f"max_epsilon {floor.largest_epsilon}",
         )
-    if isinstance(desk, AggregatorDesk):
-        for name in sorted(desk.settings.floor.populations):
-            if desk.population(name).limits is None:
+    if isinstance(party, AggregatorParty):
+        for name in sorted(party.settings.floor.populations):
+            fixed = party.database.read_sync("get population", partial(get_population, name=name))
+            if fixed.limits is None:
                 yield Finding(
                     "look",
                     "ours",

@@ -13,7 +13,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, ValidationError
 
 import aggregator
-from aggregator.cli.service.aggregator_desk import AggregatorDesk
+from aggregator.cli.service.parties import AggregatorParty
 from aggregator.dap.ids import TaskId
 from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError
@@ -67,11 +67,11 @@ class Side(BaseModel):
     verify_keys: dict[str, str] = {}
 
 
-def side_of(desk: AggregatorDesk, shared: Sequence[Task]) -> Side:
+def side_of(party: AggregatorParty, shared: Sequence[Task]) -> Side:
     """Return our side of what we share with the other aggregator."""
-    settings = desk.settings
+    settings = party.settings
     timeout = settings.request_timeout_seconds if isinstance(settings, LeaderSettings) else None
-    is_leader = desk.role is Role.LEADER
+    is_leader = party.role is Role.LEADER
     return Side(
         role="leader" if is_leader else "helper",
         prio=aggregator.__version__,
@@ -86,13 +86,13 @@ def side_of(desk: AggregatorDesk, shared: Sequence[Task]) -> Side:
         max_job_bytes=MAX_JOB_BYTES if is_leader else None,
         max_body_size=settings.max_body_size if isinstance(settings, HelperSettings) else None,
         tasks={str(task.task_id): task.fingerprint for task in shared},
-        verify_keys={str(each): digest for each, digest in _key_digests(desk, shared)},
+        verify_keys={str(each): digest for each, digest in _key_digests(party, shared)},
     )
 
 
-def _key_digests(desk: AggregatorDesk, shared: Sequence[Task]) -> Iterator[tuple[TaskId, str]]:
+def _key_digests(party: AggregatorParty, shared: Sequence[Task]) -> Iterator[tuple[TaskId, str]]:
     for task_id in (task.task_id for task in shared):
-        stored = desk.database.read_sync("task", partial(get_task, task_id=task_id.value))
+        stored = party.database.read_sync("task", partial(get_task, task_id=task_id.value))
         if stored is not None:  # a task that is not forgotten
             content = b"prio verification key" + task_id.value + stored.record.verify_key
             yield task_id, hashlib.sha256(content).hexdigest()[:_DIGEST_DIGITS]

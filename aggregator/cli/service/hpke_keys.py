@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aggregator.cli.options import Config
+from aggregator.errors import ParameterError
 from aggregator.written_times import utc_text
 
 if TYPE_CHECKING:
+    from aggregator.service.storage.engine.transaction import Transaction
     from aggregator.service.storage.tasks.hpke_keys import StoredConfig
 
 app = typer.Typer(no_args_is_help=True, help="Make, list and retire HPKE key pairs.")
@@ -22,10 +24,16 @@ app = typer.Typer(no_args_is_help=True, help="Make, list and retire HPKE key pai
 def new(config: Config = None) -> None:
     """Make an HPKE key pair of each suite that is set, and print their ids."""
     from aggregator.cli.service.parties import open_aggregator
+    from aggregator.entropy import SystemEntropy
+    from aggregator.service.runtime.key_rotation import new_key
 
-    with open_aggregator(config) as desk:
-        for config_id in desk.new_hpke_keys():
-            print(config_id)
+    with open_aggregator(config) as party:
+        suites, entropy = party.settings.rotation.suites, SystemEntropy()
+        made = party.database.run_sync(
+            "new hpke keys", lambda tx: [new_key(tx, entropy, suite) for suite in suites]
+        )
+    for config_id in made:
+        print(config_id)
 
 
 @app.command("list")
@@ -35,9 +43,17 @@ def list_keys(
 ) -> None:
     """Print the ids of the HPKE key pairs, newest first, and what they are still needed for."""
     from aggregator.cli.service.parties import open_aggregator
+    from aggregator.service.runtime.key_rotation import needed_for
+    from aggregator.service.storage.tasks.hpke_keys import list_hpke_configs
 
-    with open_aggregator(config, may_make=False) as desk:
-        found = desk.hpke_keys()
+    with open_aggregator(config, may_make=False) as party:
+        role, rotation = party.role, party.settings.rotation
+        found = party.database.read_sync(
+            "list hpke keys",
+            lambda tx: [
+                (key, needed_for(tx, role, rotation, key)) for key in list_hpke_configs(tx)
+            ],
+        )
     if as_json:
         listed = [
             {
@@ -77,6 +93,19 @@ def retire(
 ) -> None:
     """Stop advertising an HPKE key pair; the service destroys it when no report can need it."""
     from aggregator.cli.service.parties import open_aggregator
+    from aggregator.service.storage.tasks.hpke_keys import list_hpke_configs, retire_hpke_key
 
-    with open_aggregator(config, may_make=False) as desk:
-        desk.retire_hpke_key(config_id)
+    def retire(tx: "Transaction") -> None:
+        advertised = [key.config_id for key in list_hpke_configs(tx) if key.retired_at is None]
+        if config_id not in advertised:
+            raise ParameterError(
+                f"HPKE key {config_id}: is not advertised; `prio hpke list` says which are"
+            )
+        if len(advertised) == 1:
+            raise ParameterError(
+                f"HPKE key {config_id}: is the only one; make another with `prio hpke new`"
+            )
+        retire_hpke_key(tx, config_id)
+
+    with open_aggregator(config, may_make=False) as party:
+        party.database.run_sync("retire hpke key", retire)

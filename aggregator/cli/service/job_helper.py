@@ -10,7 +10,7 @@ from aggregator.errors import ConfigurationError, PeerError
 if TYPE_CHECKING:
     import httpx
 
-    from aggregator.cli.service.aggregator_desk import AggregatorDesk
+    from aggregator.cli.service.parties import AggregatorParty
     from aggregator.service.storage.engine.database import Database
     from aggregator.service.storage.operator.job_lists import ListedJob
 
@@ -18,7 +18,7 @@ SECONDS = 10
 """How long the helper may take to answer."""
 
 
-def tell_helper(leader: "AggregatorDesk", job: "ListedJob") -> str | None:
+def tell_helper(leader: "AggregatorParty", job: "ListedJob") -> str | None:
     """Have the helper delete a job that was given up; `job` is as it was before.
 
     Returns the outcome, for a person; None if the helper surely has nothing to delete.
@@ -35,7 +35,7 @@ def tell_helper(leader: "AggregatorDesk", job: "ListedJob") -> str | None:
     return anyio.run(_tell, leader, job, job.location)
 
 
-async def _tell(leader: "AggregatorDesk", job: "ListedJob", location: str) -> str:
+async def _tell(leader: "AggregatorParty", job: "ListedJob", location: str) -> str:
     from aggregator.service.transport.client import client_of
 
     settings = leader.settings

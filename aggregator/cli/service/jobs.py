@@ -4,7 +4,6 @@ import functools
 import json
 import sys
 import time
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,9 +15,6 @@ from aggregator.errors import ParameterError
 from aggregator.written_times import utc_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from aggregator.cli.service.job_desk import JobDesk
     from aggregator.collector.documents import Document
     from aggregator.protocol.batches import Batch
     from aggregator.protocol.task import Task
@@ -53,19 +49,23 @@ def list_(
     config: Config = None, task: TaskOption = None, batch: BatchOption = None, as_json: Json = False
 ) -> None:
     """Print every waiting job with its reason; with --batch, the jobs that a batch counts."""
-    from aggregator.cli.service.parties import task_id_of
+    from aggregator.cli.service.job_comparison import counted_in
+    from aggregator.cli.service.parties import open_aggregator, task_id_of
+    from aggregator.cli.service.task_states import task_of
+    from aggregator.service.storage.operator.job_lists import list_waiting
 
     only = None if task is None else task_id_of(task)
-    with _open(config) as desk:
+    with open_aggregator(config, may_make=False) as party:
         if batch is None:
-            waiting = desk.waiting(only)
+            key = None if only is None else only.value
+            waiting = party.database.read_sync("list jobs", lambda tx: list_waiting(tx, key))
             document: Document = {"version": 1, "jobs": [_document(job) for job in waiting]}
             show_text = functools.partial(_print_waiting, waiting)
         elif only is None:
             raise ParameterError("task: missing; --batch needs --task")
         else:
-            named = desk.task(only)
-            document = desk.batch(named, _batch(named, batch))
+            named = task_of(party, only)
+            document = counted_in(party, named, _batch(named, batch))
             show_text = functools.partial(_print_counted, document)
     if as_json:
         print(json.dumps(document))
@@ -76,15 +76,21 @@ def list_(
 @app.command()
 def show(job: JobArgument, config: Config = None) -> None:
     """Print a job as JSON, ended or not."""
-    with _open(config) as desk:
-        print(json.dumps(_document(desk.find(_job_id(job))), indent=2))
+    from aggregator.cli.service.job_decisions import find
+    from aggregator.cli.service.parties import open_aggregator
+
+    with open_aggregator(config, may_make=False) as party:
+        print(json.dumps(_document(find(party, _job_id(job))), indent=2))
 
 
 @app.command()
 def retry(job: JobArgument, config: Config = None) -> None:
     """Continue a job at once with the same request, even if it is held."""
-    with _open(config) as desk:
-        desk.retry(_job_id(job))
+    from aggregator.cli.service import job_decisions
+    from aggregator.cli.service.parties import open_aggregator
+
+    with open_aggregator(config, may_make=False) as party:
+        job_decisions.retry(party, _job_id(job))
 
 
 @app.command()
@@ -101,13 +107,12 @@ def abandon(
     config: Config = None,
 ) -> None:
     """Give up a job of the leader, return its reports or drop them, and tell the helper."""
-    from aggregator.cli.service.job_desk import JobDesk
+    from aggregator.cli.service import job_decisions
     from aggregator.cli.service.job_helper import tell_helper
     from aggregator.cli.service.parties import open_aggregator
 
     with open_aggregator(config, may_make=False) as party:
-        desk = JobDesk(party.role, party.database, party.journal)
-        found = desk.abandon(_job_id(job), returned=returned)
+        found = job_decisions.abandon(party, _job_id(job), returned=returned)
         print(_consequence(found, returned=returned), flush=True)
         told = tell_helper(party, found)
     if told is not None:
@@ -126,7 +131,9 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Name the jobs of a batch that the two aggregators have counted differently."""
-    from aggregator.cli.service.job_desk import batch_of
+    from aggregator.cli.service import job_comparison
+    from aggregator.cli.service.parties import open_aggregator
+    from aggregator.cli.service.task_states import task_of
     from aggregator.service.config import read_text
 
     try:
@@ -135,10 +142,10 @@ def compare(
         raise ParameterError(f"{theirs}: not JSON: {error}") from None
     if not isinstance(document, dict):
         raise ParameterError(f"{theirs}: not a list of counted jobs")
-    with _open(config) as desk:
-        differences = desk.compare(document)
-        task_id, batch = batch_of(document)
-        named = _named(desk.task(task_id), batch)
+    with open_aggregator(config, may_make=False) as party:
+        differences = job_comparison.differences(party, document)
+        task_id, batch = job_comparison.batch_of(document)
+        named = _named(task_of(party, task_id), batch)
     if as_json:
         rows = [{"job": row.job, "here": row.here, "there": row.there} for row in differences]
         print(json.dumps({"version": 1, "differences": rows}))
@@ -167,23 +174,16 @@ def leave_out(
     config: Config = None,
 ) -> None:
     """Leave jobs out of an uncollected batch for ever; do it at both aggregators."""
-    from aggregator.cli.service.parties import task_id_of
+    from aggregator.cli.service import job_decisions
+    from aggregator.cli.service.parties import open_aggregator, task_id_of
+    from aggregator.cli.service.task_states import task_of
 
     digests = [_job_id(job) for job in jobs]
-    with _open(config) as desk:
-        named = desk.task(task_id_of(task))
-        left = desk.leave_out(named, _batch(named, batch), digests)
+    with open_aggregator(config, may_make=False) as party:
+        named = task_of(party, task_id_of(task))
+        left = job_decisions.leave_out(party, named, _batch(named, batch), digests)
     for job, reports in left.items():
         print(f"{job}: {reports} reports left out" if reports else f"{job}: not counted here")
-
-
-@contextmanager
-def _open(config: Path | None) -> "Iterator[JobDesk]":
-    from aggregator.cli.service.job_desk import JobDesk
-    from aggregator.cli.service.parties import open_aggregator
-
-    with open_aggregator(config, may_make=False) as desk:
-        yield JobDesk(desk.role, desk.database, desk.journal)
 
 
 def _job_id(text: str) -> bytes:

@@ -19,9 +19,9 @@ def new() -> None:
 @app.command()
 def rewrap(config: Config = None) -> None:
     """Encrypt all secrets of the store anew under the first of its keys; the others can then go."""
-    from aggregator.cli.service.parties import open_desk
+    from aggregator.cli.service.parties import open_party
     from aggregator.service.storage.operator.reencryption import rewrap as rewrap_all
 
-    with open_desk(config, may_make=False) as desk:
-        done = rewrap_all(desk.database)
+    with open_party(config, may_make=False) as party:
+        done = rewrap_all(party.database)
     print(f"{done:,} secrets are under the first key now, and none is under another")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from aggregator.dp.composition import Bound, Releases
     from aggregator.dp.filters import Cost
     from aggregator.protocol.task import Task
+    from aggregator.service.storage.engine.transaction import Transaction
     from aggregator.service.storage.ledger.charges import LedgerEntry
     from aggregator.service.storage.ledger.populations import Population
 
@@ -52,13 +53,21 @@ def ledger(
     from aggregator.cli.service.parties import open_aggregator, task_id_of
     from aggregator.cli.spinner import spinning
     from aggregator.dp.rationals import parse_probability
+    from aggregator.protocol.task_file import stored_task
+    from aggregator.service.storage.ledger.charges import list_ledger
+    from aggregator.service.storage.ledger.populations import get_population
+    from aggregator.service.storage.tasks.tasks import list_all_tasks
 
     only = None if task is None else task_id_of(task)
     level = parse_probability(delta, "delta")
-    with open_aggregator(config, may_make=False) as desk:
-        entries = desk.ledger()
-        tasks = desk.tasks_ever()
-        fixed = {name: desk.population(name) for name in {each.policy.population for each in tasks}}
+
+    def read(tx: "Transaction") -> "tuple[list[LedgerEntry], list[Task], dict[str, Population]]":
+        tasks = [stored_task(each.definition) for each in list_all_tasks(tx)]
+        names = {each.policy.population for each in tasks}
+        return list_ledger(tx), tasks, {name: get_population(tx, name) for name in names}
+
+    with open_aggregator(config, may_make=False) as party:
+        entries, tasks, fixed = party.database.read_sync("read ledger", read)
     made = [(each, _of(entries, each)) for each in tasks]
     shown = [pair for pair in made if only is None or pair[0].task_id == only]
     with spinning("adding up losses"):

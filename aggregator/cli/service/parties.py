@@ -1,12 +1,13 @@
-"""A party's store as its operator uses it, through the desk of an aggregator or a collector.
+"""A party with its store open, for the commands of its operator.
 
-It can be used while a service of the same party runs on the same store.
+A store can be used while a service of the same party runs on it.
 """
 
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 from aggregator.codec import DecodeError
 from aggregator.dap.ids import TaskId
@@ -15,66 +16,79 @@ from aggregator.errors import ConfigurationError, ParameterError
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-    from typing import TypeAlias
 
-    from aggregator.cli.service.aggregator_desk import AggregatorDesk
-    from aggregator.cli.service.collector_desk import CollectorDesk
+    from aggregator.dap.profile import Role
+    from aggregator.service.config import AggregatorSettings, CollectorSettings
+    from aggregator.service.storage.engine.database import Database
+    from aggregator.service.storage.ledger.journal import Journal
 
-    Desk: TypeAlias = AggregatorDesk | CollectorDesk
+
+@dataclass(frozen=True, slots=True)
+class AggregatorParty:
+    """A leader or a helper."""
+
+    role: Role
+    settings: AggregatorSettings
+    database: Database
+    journal: Journal
+
+
+@dataclass(frozen=True, slots=True)
+class CollectorParty:
+    """A collector."""
+
+    settings: CollectorSettings
+    database: Database
+
+
+Party: TypeAlias = AggregatorParty | CollectorParty
 
 
 @contextmanager
-def open_desk(config: Path | None, *, may_make: bool = True) -> Iterator[Desk]:
+def open_party(config: Path | None, *, may_make: bool = True) -> Iterator[Party]:
     """Open the store of the party that the settings are for, or raise `ConfigurationError`.
 
     With `may_make` a missing store is made; commands that only look do not.
     """
+    from aggregator.dap.profile import Role
     from aggregator.service.config import CollectorSettings, read_settings
     from aggregator.service.storage.opening import open_aggregator_store, open_database
 
     settings = read_settings(config)
     with ExitStack() as opened:
         if isinstance(settings, CollectorSettings):
-            from aggregator.cli.service.collector_desk import CollectorDesk
-
             database = open_database(settings, may_make=may_make)
             opened.callback(database.close)
-            yield CollectorDesk(settings, database)
+            yield CollectorParty(settings, database)
         else:
-            from aggregator.cli.service.aggregator_desk import AggregatorDesk
-            from aggregator.dap.profile import Role
-
             database, journal = open_aggregator_store(settings, may_make=may_make)
             opened.callback(journal.close)
             opened.callback(database.close)
-            yield AggregatorDesk(Role[settings.role.upper()], settings, database, journal)
+            yield AggregatorParty(Role[settings.role.upper()], settings, database, journal)
 
 
 @contextmanager
-def open_aggregator(config: Path | None, *, may_make: bool = True) -> Iterator[AggregatorDesk]:
-    """Open an aggregator's store; raises what `open_desk` does, or if it is the collector's."""
-    from aggregator.cli.service.aggregator_desk import AggregatorDesk
-
-    with open_desk(config, may_make=may_make) as desk:
-        if not isinstance(desk, AggregatorDesk):
+def open_aggregator(config: Path | None, *, may_make: bool = True) -> Iterator[AggregatorParty]:
+    """Open an aggregator's store; raises what `open_party` does, or if it is the collector's."""
+    with open_party(config, may_make=may_make) as party:
+        if not isinstance(party, AggregatorParty):
             raise ConfigurationError(
                 f"{config or 'the environment'}: has the collector's settings; only a leader or a "
                 "helper has this"
             )
-        yield desk
+        yield party
 
 
 @contextmanager
-def open_collector(config: Path | None, *, may_make: bool = True) -> Iterator[CollectorDesk]:
-    """Open the collector's store; raises what `open_desk` does, or if it is an aggregator's."""
-    from aggregator.cli.service.collector_desk import CollectorDesk
+def open_collector(config: Path | None, *, may_make: bool = True) -> Iterator[CollectorParty]:
+    """Open the collector's store; raises what `open_party` does, or if it is an aggregator's."""
     from aggregator.service.config import CollectorSettings, read_settings_of
     from aggregator.service.storage.opening import open_database
 
     settings = read_settings_of(CollectorSettings, config)
     database = open_database(settings, may_make=may_make)
     try:
-        yield CollectorDesk(settings, database)
+        yield CollectorParty(settings, database)
     finally:
         database.close()
 

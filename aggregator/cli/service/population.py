@@ -47,6 +47,7 @@ def population(
     from aggregator.dp.filters import Filter
     from aggregator.dp.rationals import parse_rational
     from aggregator.protocol.requirements import parse_max_delta
+    from aggregator.service.runtime.spending import fix_population
     from aggregator.service.storage.ledger.populations import Population
 
     limits = None
@@ -62,5 +63,6 @@ def population(
         raise ParameterError("name: must not be empty; tasks without a population have none")
     if is_unsafe(name):
         raise ParameterError("name: must be one line, without control characters, as a task's is")
-    with open_aggregator(config) as desk:
-        desk.fix_population(name, Population(limits, closed))
+    with open_aggregator(config) as party:
+        population = Population(limits, closed)
+        party.database.run_sync("fix population", lambda tx: fix_population(tx, name, population))

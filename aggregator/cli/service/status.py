@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,9 +11,11 @@ import typer
 
 from aggregator.cli import faults
 from aggregator.cli.options import Config, not_yet
+from aggregator.errors import ParameterError
 from aggregator.untrusted_text import escaped
 
 if TYPE_CHECKING:
+    from aggregator.service.storage.engine.transaction import Transaction
     from aggregator.service.telemetry.health import Health
 
 SHOWN = 3
@@ -29,21 +32,22 @@ def status(
 
     It reads the store, as a service's health listener does, and keeps nobody from it.
     """
-    from aggregator.cli.service.aggregator_desk import AggregatorDesk
-    from aggregator.cli.service.parties import open_desk
+    from aggregator.cli.service.parties import AggregatorParty, open_party
     from aggregator.clock import SystemClock
     from aggregator.service.telemetry.compiling import compiling_on_this_machine
     from aggregator.service.transport.certificates import with_files
 
     more: dict[str, object] = {"compiling": compiling_on_this_machine()}
-    with open_desk(config, may_make=False) as desk:
-        if isinstance(desk, AggregatorDesk):
+    with open_party(config, may_make=False) as party:
+        if isinstance(party, AggregatorParty):
             from aggregator.service.runtime.lost_sums import sum_faults
             from aggregator.service.runtime.status import examine_aggregator
 
-            sums = partial(sum_faults, desk.database)
-            health = examine_aggregator(desk.settings, desk.role, desk.database, desk.journal, sums)
-            titles = desk.titles()
+            sums = partial(sum_faults, party.database)
+            health = examine_aggregator(
+                party.settings, party.role, party.database, party.journal, sums
+            )
+            titles = party.database.read_sync("list all tasks", _titles)
             found: Details = health.whole_document
             more["tasks"] = [
                 {**each, "title": titles.get(each["task_id"], "")} for each in found["tasks"]
@@ -51,8 +55,8 @@ def status(
         else:
             from aggregator.collector.status import examine_collector
 
-            health = examine_collector(desk.database)
-        health = with_files(_with_absence(health), desk.settings, SystemClock().now())
+            health = examine_collector(party.database)
+        health = with_files(_with_absence(health), party.settings, SystemClock().now())
     health = dataclasses.replace(health, document={**health.document, **more})
     if as_json:
         print(json.dumps(health.whole_document))
@@ -60,6 +64,19 @@ def status(
         print("\n".join(_lines(health)))
     if not health.is_ready:
         raise SystemExit(faults.PARTLY)
+
+
+def _titles(tx: "Transaction") -> dict[str, str]:
+    """Return the titles of all tasks that can be read, by their ids."""
+    from aggregator.dap.ids import TaskId
+    from aggregator.protocol.task_file import stored_task
+    from aggregator.service.storage.tasks.tasks import list_all_tasks
+
+    found = {}
+    for each in list_all_tasks(tx):
+        with suppress(ParameterError):
+            found[str(TaskId(each.task_id))] = stored_task(each.definition).title
+    return found
 
 
 def _with_absence(health: "Health") -> "Health":

@@ -73,7 +73,8 @@ def import_(
     Keys and tokens are better given by the environment, which other users of the machine cannot
     list. Importing a task again changes nothing.
     """
-    from aggregator.cli.service.parties import open_desk, task_id_of
+    from aggregator.cli.service.parties import open_party, task_id_of
+    from aggregator.cli.service.taking_part import take_part
     from aggregator.cli.service.task_making import collector_config_of
     from aggregator.dap.auth import token_header_named
     from aggregator.dap.profile import Role, profile_named
@@ -91,14 +92,14 @@ def import_(
         token_header=token_header_named(token_header),
     )
     _check_bytes(task, data)
-    with open_desk(config) as desk:
-        role: Role = getattr(desk, "role", Role.COLLECTOR)
+    with open_party(config) as party:
+        role: Role = getattr(party, "role", Role.COLLECTOR)
         secrets = {
             "verify_key": verify_key,
             "leader_token": leader_token,
             "collector_token": collector_token,
         }
-        for added in desk.add_tasks(provision_text(task, role, secrets, verify_key_id)):
+        for added in take_part(party, provision_text(task, role, secrets, verify_key_id)):
             print(f"{added.task_id}  fingerprint {added.fingerprint}")
 
 

@@ -17,7 +17,7 @@ from aggregator.service.config import MAX_SECONDS
 from aggregator.untrusted_text import escaped
 
 if TYPE_CHECKING:
-    from aggregator.cli.service.parties import Desk
+    from aggregator.cli.service.parties import Party
     from aggregator.dap.ids import TaskId
     from aggregator.protocol.task import Task
 
@@ -185,15 +185,16 @@ def add(
 ) -> None:
     """Take part in a task, or in all of a survey's. Adding a file again changes nothing."""
     from aggregator.cli.files import named
-    from aggregator.cli.service.parties import open_aggregator, open_desk
+    from aggregator.cli.service.parties import open_aggregator, open_party
+    from aggregator.cli.service.taking_part import take_part
     from aggregator.service.config import read_text
 
     text = read_text(file)
-    opened = open_desk(config) if keep_days is None else open_aggregator(config)
-    with opened as desk, named(file):
-        for task in desk.add_tasks(text):
+    opened = open_party(config) if keep_days is None else open_aggregator(config)
+    with opened as party, named(file):
+        for task in take_part(party, text):
             if keep_days is not None:
-                _keep(desk, task.task_id, keep_days)
+                _keep(party, task.task_id, keep_days)
             print(task.task_id)
 
 
@@ -206,10 +207,11 @@ def list_(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Print the tasks that this party takes part in, one per line, each with its state."""
-    from aggregator.cli.service.parties import open_desk
+    from aggregator.cli.service.parties import open_party
+    from aggregator.cli.service.task_states import states_of
 
-    with open_desk(config, may_make=False) as desk:
-        found = desk.task_states()
+    with open_party(config, may_make=False) as party:
+        found = states_of(party)
     if as_json:
         listed = [
             {
@@ -242,14 +244,15 @@ def show(
     ] = False,
 ) -> None:
     """Print a task with its privacy and the counts of its reports, as JSON."""
-    from aggregator.cli.service.parties import open_desk, task_id_of
+    from aggregator.cli.service.parties import open_party, task_id_of
+    from aggregator.cli.service.task_states import document_of, task_of
     from aggregator.protocol.task_file import task_for_clients
 
-    with open_desk(config, may_make=False) as desk:
+    with open_party(config, may_make=False) as party:
         if as_json:
-            print(json.dumps(task_for_clients(desk.task(task_id_of(task_id)))))
+            print(json.dumps(task_for_clients(task_of(party, task_id_of(task_id)))))
         else:
-            print(json.dumps(desk.document(task_id_of(task_id)), indent=2))
+            print(json.dumps(document_of(party, task_id_of(task_id)), indent=2))
 
 
 @app.command(cls=TaskCommand)
@@ -268,26 +271,29 @@ def keep(
 
     if (days is not None) is default:
         raise ParameterError("days: give either --days or --default")
-    with open_aggregator(config, may_make=False) as desk:
-        _keep(desk, task_id_of(task_id), days)
+    with open_aggregator(config, may_make=False) as party:
+        _keep(party, task_id_of(task_id), days)
 
 
 @app.command(cls=TaskCommand)
 def end(task_id: TaskArgument, config: Config = None) -> None:
     """Take no more uploads for a task; what was uploaded can still be collected."""
-    from aggregator.cli.service.parties import open_desk, task_id_of
+    from aggregator.cli.service.parties import open_aggregator, task_id_of
+    from aggregator.service.storage.tasks.tasks import end_task
 
-    with open_desk(config, may_make=False) as desk:
-        desk.end_task(task_id_of(task_id))
+    ended = task_id_of(task_id).value
+    with open_aggregator(config, may_make=False) as party:
+        party.database.run_sync("end task", lambda tx: end_task(tx, ended))
 
 
 @app.command(cls=TaskCommand)
 def forget(task_id: TaskArgument, config: Config = None) -> None:
     """Delete an ended task with everything but what its releases cost; it cannot be added again."""
-    from aggregator.cli.service.parties import open_desk, task_id_of
+    from aggregator.cli.service.parties import open_aggregator, task_id_of
+    from aggregator.service.storage.tasks import forgetting
 
-    with open_desk(config, may_make=False) as desk:
-        desk.forget_task(task_id_of(task_id))
+    with open_aggregator(config, may_make=False) as party:
+        forgetting.forget(party.database, task_id_of(task_id).value)
 
 
 @app.command()
@@ -351,11 +357,11 @@ def describe_privacy(task: "Task") -> str:
     return "\n".join(lines)
 
 
-def _keep(desk: "Desk", task_id: "TaskId", days: int | None) -> None:
+def _keep(party: "Party", task_id: "TaskId", days: int | None) -> None:
     from aggregator.service.storage.tasks.tasks import keep_for
 
     seconds = None if days is None else days * DAY
-    desk.database.run_sync("keep task", lambda tx: keep_for(tx, task_id.value, seconds))
+    party.database.run_sync("keep task", lambda tx: keep_for(tx, task_id.value, seconds))
 
 
 def _describe_persons(task: "Task") -> str:

@@ -18,8 +18,7 @@ from aggregator.errors import ParameterError
 from aggregator.written_times import utc_text
 
 if TYPE_CHECKING:
-    from aggregator.cli.service.aggregator_desk import AggregatorDesk
-    from aggregator.cli.service.collector_desk import CollectorDesk
+    from aggregator.cli.service.parties import AggregatorParty, CollectorParty
     from aggregator.dap.ids import TaskId
     from aggregator.service.storage.engine.transaction import Transaction
     from aggregator.service.storage.tasks.caller_tokens import CallerToken
@@ -40,11 +39,11 @@ def new(task_id: TaskArgument, config: Config = None) -> None:
 
     known = task_id_of(task_id)
     token = new_token(SystemEntropy())
-    with open_aggregator(config, may_make=False) as desk:
-        desk.database.run_sync(
+    with open_aggregator(config, may_make=False) as party:
+        party.database.run_sync(
             "new token", lambda tx: add_caller_token(tx, known.value, hash_token(token))
         )
-        caller = "collector" if desk.role is Role.LEADER else "leader"
+        caller = "collector" if party.role is Role.LEADER else "leader"
     print(token)
     print(f"the {caller} takes it up with `prio task token use {known}`", file=sys.stderr)
 
@@ -61,12 +60,12 @@ def list_(
     from aggregator.service.storage.tasks.caller_tokens import CallerToken, list_caller_tokens
 
     known = task_id_of(task_id)
-    with open_aggregator(config, may_make=False) as desk:
+    with open_aggregator(config, may_make=False) as party:
 
         def read(tx: Transaction) -> tuple[list[CallerToken], int]:
             return list_caller_tokens(tx, known.value), tx.now
 
-        tokens, now = desk.database.read_sync("list tokens", read)
+        tokens, now = party.database.read_sync("list tokens", read)
     if as_json:
         listed = [
             {
@@ -112,8 +111,8 @@ def retire(
             )
         end_caller_token(tx, known.value, tokens[0].token_hash, after)
 
-    with open_aggregator(config, may_make=False) as desk:
-        desk.database.run_sync("retire token", end)
+    with open_aggregator(config, may_make=False) as party:
+        party.database.run_sync("retire token", end)
 
 
 @app.command(cls=TaskCommand)
@@ -125,7 +124,7 @@ def use(
     config: Config = None,
 ) -> None:
     """Use another token from now on: the leader at the helper, the collector at the leader."""
-    from aggregator.cli.service.parties import open_desk, task_id_of
+    from aggregator.cli.service.parties import open_party, task_id_of
     from aggregator.dap.auth import bearer_header, bearer_token
     from aggregator.service.config import read_text
 
@@ -133,21 +132,21 @@ def use(
     token = read_text(file).strip()
     if bearer_token(bearer_header(token)) != token:
         raise ParameterError(f"{file}: holds no token, such as `prio task token new` prints")
-    with open_desk(config, may_make=False) as desk:
-        desk.database.run_sync("use token", lambda tx: _replace(tx, desk, known, token))
+    with open_party(config, may_make=False) as party:
+        party.database.run_sync("use token", lambda tx: _replace(tx, party, known, token))
 
 
 def _replace(
-    tx: "Transaction", desk: "AggregatorDesk | CollectorDesk", task_id: "TaskId", token: str
+    tx: "Transaction", party: "AggregatorParty | CollectorParty", task_id: "TaskId", token: str
 ) -> None:
-    from aggregator.cli.service.collector_desk import CollectorDesk
+    from aggregator.cli.service.parties import CollectorParty
     from aggregator.collector.store import replace_token
     from aggregator.dap.profile import Role
     from aggregator.service.storage.tasks.tasks import replace_peer_token
 
-    if isinstance(desk, CollectorDesk):
+    if isinstance(party, CollectorParty):
         replace_token(tx, task_id.value, token)
-    elif desk.role is Role.LEADER:
+    elif party.role is Role.LEADER:
         replace_peer_token(tx, task_id.value, token)
     else:
         raise ParameterError(

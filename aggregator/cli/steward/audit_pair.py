@@ -133,11 +133,12 @@ def pair(
     from aggregator.cli.service.parties import open_collector
     from aggregator.cli.service.task_making import write_files
     from aggregator.cli.steward.pair_runs import PairAudit, releases_of
+    from aggregator.collector.keys import keypair_of
     from aggregator.steward.audit.pair_audit import check_threshold
 
-    with reported(lambda _: _NOT_RUN), open_collector(collector) as desk:
+    with reported(lambda _: _NOT_RUN), open_collector(collector) as party:
         check_threshold(false_alarm)
-        keypair = desk.keypair()
+        keypair = keypair_of(party.database)
         wanted = _Wanted(
             leader,
             helper,
@@ -161,7 +162,7 @@ def pair(
             collected = stated.last()
         else:
             collected = stated.begin(windows, count, SystemClock().now(), anew=anew)
-            _run(stated, collected, keypair, timeout, desk.settings)
+            _run(stated, collected, keypair, timeout, party.settings)
         with Console(stderr=True).status("testing"):
             answer = _answer(stated.task, releases_of(collected), scales, false_alarm)
     if json:

@@ -209,8 +209,8 @@ def _not_over(config: Path | None, task: "Task", windows: "Windows", start: date
     from aggregator.collector.early_collection import loss_in_words
 
     first, end = int(start.timestamp()), int(windows.end(start).timestamp())
-    with open_collector(config, may_make=False) as desk:
-        lost = desk.database.read_sync("shut out", lambda tx: loss_in_words(tx, task, first, end))
+    with open_collector(config, may_make=False) as party:
+        lost = party.database.read_sync("shut out", lambda tx: loss_in_words(tx, task, first, end))
     return (
         f"window: {windows.describe(start)} is not over: {lost}; --shut-out-later-answers "
         "collects it now and refuses every later answer of it"

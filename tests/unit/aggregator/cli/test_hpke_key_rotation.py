@@ -28,8 +28,8 @@ def new_key(config: Path) -> int:
 
 def keys_of(config: Path) -> tuple[list[int], set[int]]:
     """Return the ids that the service advertises, in order, and those of the keys it opens with."""
-    with open_aggregator(config) as desk:
-        runtime = Runtime(Role.HELPER, desk.database, SystemClock(), SystemEntropy())
+    with open_aggregator(config) as party:
+        runtime = Runtime(Role.HELPER, party.database, SystemClock(), SystemEntropy())
 
         async def ask() -> tuple[list[int], set[int]]:
             configs = await runtime.configs()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.cli.service.aggregator_desk import AggregatorDesk
-from aggregator.cli.service.parties import open_aggregator
+from aggregator.cli.service.parties import AggregatorParty, open_aggregator
+from aggregator.cli.service.taking_part import take_part
 from aggregator.dap.ids import TaskId
 from aggregator.dap.profile import Role
 from aggregator.dp import pld
@@ -30,12 +30,12 @@ def task_with(number: int, privacy: dict[str, str | int]) -> Task:
     return make_task(privacy=privacy, id=str(TaskId(bytes([number]) * 32)))
 
 
-def release(desk: AggregatorDesk, task: Task, start: int, end: int) -> None:
+def release(party: AggregatorParty, task: Task, start: int, end: int) -> None:
     """Charge for the batches of one unit from start to end, and reserve the one at end."""
     key, cost = task.task_id.value, charge_of(task)
     for unit in range(start, end):
-        desk.database.run_sync("charge", lambda tx, u=unit: charge(tx, key, units(u, u + 1), cost))
-    desk.database.run_sync("reserve", lambda tx: reserve(tx, key, units(end, end + 1), cost))
+        party.database.run_sync("charge", lambda tx, u=unit: charge(tx, key, units(u, u + 1), cost))
+    party.database.run_sync("reserve", lambda tx: reserve(tx, key, units(end, end + 1), cost))
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def config(tmp_path: Path) -> Path:
     """Return the helper's service file; it serves tasks of every kind and has released some."""
     file = service_file(tmp_path, "helper")
     patients = {"population": "patients"}
-    with open_aggregator(file) as desk:
+    with open_aggregator(file) as party:
         for number, (privacy, releases) in enumerate(
             [
                 ({**LAPLACE, **patients, "max_batches_per_person": 3, "budget": "7/2"}, 5),
@@ -53,8 +53,8 @@ def config(tmp_path: Path) -> Path:
             ]
         ):
             task = task_with(number, privacy)
-            desk.add_tasks(provision(task, SeededEntropy(number))[Role.HELPER])
-            release(desk, task, 5, 5 + releases)
+            take_part(party, provision(task, SeededEntropy(number))[Role.HELPER])
+            release(party, task, 5, 5 + releases)
     return file
 
 
@@ -123,11 +123,11 @@ def test_exact_sums_are_said_to_have_no_bound_and_never_to_cost_an_epsilon_of_0(
 ) -> None:
     file = service_file(tmp_path, "helper")
     limited = {"population": "patients", "max_batches_per_person": 3}
-    with open_aggregator(file) as desk:
+    with open_aggregator(file) as party:
         for number, privacy in enumerate([{**NO_NOISE, **limited}, {**LAPLACE, **limited}]):
             task = task_with(number, privacy)
-            desk.add_tasks(provision(task, SeededEntropy(number))[Role.HELPER])
-            release(desk, task, 0, 5)
+            take_part(party, provision(task, SeededEntropy(number))[Role.HELPER])
+            release(party, task, 0, 5)
     document = json.loads(run_here("ledger", "--config", file, "--json").stdout)
     exact, noised = document["tasks"]
     (patients,) = document["populations"]

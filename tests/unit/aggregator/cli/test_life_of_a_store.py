@@ -91,10 +91,10 @@ def with_a_body(tmp_path: Path) -> tuple[Path, Path]:
     config = tmp_path / "leader.toml"
     config.write_text(f'{LINES}service.report_bodies = "file://{folder}"\n')
     prio("task", "add", tmp_path / "task.toml", "--config", config)
-    with open_aggregator(config) as desk:
+    with open_aggregator(config) as party:
         body = bytes(LEAST_BYTES)
         report = StoredReport(body[:16], unit(5), body)
-        desk.database.run_sync(
+        party.database.run_sync(
             "upload", lambda tx: put_reports(tx, TASK.task_id.value, [report], 9)
         )
     return config, folder

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.cli.service.parties import open_collector
+from aggregator.cli.service.taking_part import take_part
 from aggregator.dap.profile import Role
 from aggregator.protocol.provisioning import provision, provision_all
 from tests.support.commands import run_here, service_file
@@ -49,8 +50,8 @@ def test_a_collection_whose_leader_is_away_ends_with_that(tmp_path: Path) -> Non
     public = run_here("collector", "config", "--config", config).stdout.strip()
     (port,) = free_ports(1)
     task = make_task(collector_hpke_config=public, leader=f"http://127.0.0.1:{port}/")
-    with open_collector(config) as desk:
-        desk.add_tasks(provision(task, SeededEntropy(b"x"))[Role.COLLECTOR])
+    with open_collector(config) as party:
+        take_part(party, provision(task, SeededEntropy(b"x"))[Role.COLLECTOR])
     done = run_here(
         *("collect", "--config", config, str(task.task_id)),
         *("--start", "0", "--end", "100", "--timeout", "6"),

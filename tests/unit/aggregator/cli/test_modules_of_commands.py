@@ -11,11 +11,13 @@ import pytest
 
 from aggregator.cli.groups import HELP, rows_below
 from aggregator.cli.service.parties import open_aggregator
+from aggregator.cli.service.taking_part import take_part
 from aggregator.codec import encode
 from aggregator.dap.ids import encode_base64url
 from aggregator.dap.profile import Role
 from aggregator.protocol.provisioning import provision
 from aggregator.protocol.task_file import task_to_toml
+from aggregator.service.runtime.key_rotation import new_key
 from aggregator.service.storage.engine.presence import Duty
 from tests.support.commands import service_file
 from tests.support.entropy import SeededEntropy
@@ -169,10 +171,10 @@ def party(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("party")
     config = service_file(folder, "leader")
     task = make_task(id="A" * 43)
-    with open_aggregator(config) as desk:
-        desk.add_tasks(provision(task, SeededEntropy(1))[Role.LEADER])
-        desk.new_hpke_keys()
-        here = desk.database.presence(list(Duty))
+    with open_aggregator(config) as party:
+        take_part(party, provision(task, SeededEntropy(1))[Role.LEADER])
+        party.database.run_sync("new hpke key", lambda tx: new_key(tx, SeededEntropy(2)))
+        here = party.database.presence(list(Duty))
     here.keep()
     (folder / "task.toml").write_text(task_to_toml(task))
     another = make_task(id="B" * 42 + "A")

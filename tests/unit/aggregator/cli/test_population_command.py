@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from aggregator.cli.service.parties import open_aggregator
+from aggregator.cli.service.taking_part import take_part
 from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import BudgetExceeded
 from aggregator.dap.profile import Role
@@ -44,19 +45,19 @@ def fix(config: Path, *options: str) -> None:
 
 
 def add(config: Path, task: Task) -> None:
-    with open_aggregator(config) as desk:
-        desk.add_tasks(provision(task, SeededEntropy(task.task_id.value))[Role.HELPER])
+    with open_aggregator(config) as party:
+        take_part(party, provision(task, SeededEntropy(task.task_id.value))[Role.HELPER])
 
 
 def release(config: Path, task: Task, start: int = 0) -> None:
     """Make a release as the services do: the limits are checked where it is charged."""
-    with open_aggregator(config) as desk:
+    with open_aggregator(config) as party:
 
         def make(tx: Transaction) -> None:
             check_limits(tx, task)
             charge(tx, task.task_id.value, units(start, start + 1), charge_of(task))
 
-        desk.database.run_sync("release batch", make)
+        party.database.run_sync("release batch", make)
 
 
 def of_patients(config: Path) -> dict[str, Any]:

@@ -101,8 +101,8 @@ def test_a_task_is_not_added_with_such_a_time(config: Path) -> None:
     other = run_here("task", "keep", "--config", config, "A" * 43, "--days", "1")
     assert other.returncode == 1
     assert f"no task {'A' * 43}" in other.stderr
-    with open_aggregator(config) as desk:
-        stored = desk.database.read_sync("get", lambda tx: get_task(tx, TASK.task_id.value))
+    with open_aggregator(config) as party:
+        stored = party.database.read_sync("get", lambda tx: get_task(tx, TASK.task_id.value))
     assert stored is not None
     assert stored.retention_seconds is None
 

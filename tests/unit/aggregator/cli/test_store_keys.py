@@ -9,6 +9,7 @@ from pydantic import SecretStr
 
 from aggregator.cli.collector.collector import make_token
 from aggregator.cli.service.parties import open_aggregator
+from aggregator.cli.service.taking_part import take_part
 from aggregator.dap.ids import TaskId
 from aggregator.dap.profile import Role
 from aggregator.entropy import SystemEntropy
@@ -149,9 +150,9 @@ def test_a_status_with_a_key_that_opens_no_task_is_not_ok(tmp_path: Path) -> Non
     config.write_text(
         'service.role = "helper"\nservice.database = "helper.sqlite"\nkeys.store_key_file = "k"\n'
     )
-    with open_aggregator(config) as desk:
-        desk.add_tasks(provision(make_task(), SeededEntropy(b"x"))[Role.HELPER])
-        here = desk.database.presence(list(Duty))
+    with open_aggregator(config) as party:
+        take_part(party, provision(make_task(), SeededEntropy(b"x"))[Role.HELPER])
+        here = party.database.presence(list(Duty))
     here.keep()  # as a service does
     assert run_here("status", "--config", config).returncode == 0
     here.close()

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.cli.service.parties import open_aggregator
+from aggregator.cli.service.taking_part import take_part
 from aggregator.dap.profile import Role
 from aggregator.protocol.provisioning import provision
 from tests.support.commands import run_here, service_file
@@ -19,10 +20,10 @@ IDS = ["-9HVHr2s4t63aboBhT5gT-LhfOm0-ePBEtBn5LpoqPE", "--HVHr2s4t63aboBhT5gT-Lhf
 def config(tmp_path: Path) -> Path:
     """Return a helper's service file; it serves a task of each id."""
     file = service_file(tmp_path, "helper")
-    with open_aggregator(file) as desk:
+    with open_aggregator(file) as party:
         for number, task_id in enumerate(IDS):
             task = make_task(privacy=NO_NOISE, id=task_id)
-            desk.add_tasks(provision(task, SeededEntropy(number))[Role.HELPER])
+            take_part(party, provision(task, SeededEntropy(number))[Role.HELPER])
     return file
 
 

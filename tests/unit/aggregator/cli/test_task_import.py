@@ -71,8 +71,8 @@ def test_a_task_is_joined_under_the_very_bytes_that_it_came_with(tmp_path: Path,
     listed = run_here("task", "list", "--config", config).stdout
     assert listed.count("\n") == 1
     assert r"\x00their task\n" in listed
-    with open_aggregator(config) as desk:
-        stored = desk.database.read_sync("task", lambda tx: get_task(tx, TASK_ID.value))
+    with open_aggregator(config) as party:
+        stored = party.database.read_sync("task", lambda tx: get_task(tx, TASK_ID.value))
         assert stored is not None
         assert stored.record.verify_key_id == 5
         assert stored.record.peer_token == (TOKEN if role == "leader" else None)

@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import update
 
 from aggregator.cli.service.parties import open_aggregator, open_collector
+from aggregator.cli.service.taking_part import take_part
 from aggregator.dap.ids import TaskId, encode_base64url
 from aggregator.dap.profile import Role
 from aggregator.protocol.provisioning import provision
@@ -18,6 +19,8 @@ from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.ledger.charges import Charge, reserve, settle
 from aggregator.service.storage.reports.counters import Stage, count_reports
 from aggregator.service.storage.reports.reports import put_reports
+from aggregator.service.storage.tasks.forgetting import forget
+from aggregator.service.storage.tasks.tasks import end_task
 from aggregator.service.telemetry.health import Health
 from tests.support.commands import run_here, service_file
 from tests.support.entropy import SeededEntropy
@@ -28,17 +31,17 @@ from tests.support.tasks import HELPER_URL, make_task
 def test_a_leaders_list_has_states_waiting_reports_and_releases(tmp_path: Path) -> None:
     config = service_file(tmp_path, "leader")
     tasks = [make_task(id=name * 43) for name in ("A", "E")]
-    with open_aggregator(config) as desk:
+    with open_aggregator(config) as party:
         for number, task in enumerate(tasks):
-            desk.add_tasks(provision(task, SeededEntropy(number))[Role.LEADER])
+            take_part(party, provision(task, SeededEntropy(number))[Role.LEADER])
         first = tasks[0].task_id.value
-        desk.database.run_sync(
+        party.database.run_sync(
             "upload", lambda tx: put_reports(tx, first, new_reports([1, 2]), 1000)
         )
         charge = Charge("None", None, "")
         batch = units(0, 1)
-        desk.database.run_sync("reserve", lambda tx: reserve(tx, first, batch, charge))
-        desk.database.run_sync("charge", lambda tx: settle(tx, first, batch))
+        party.database.run_sync("reserve", lambda tx: reserve(tx, first, batch, charge))
+        party.database.run_sync("charge", lambda tx: settle(tx, first, batch))
     assert run_here("task", "end", "--config", config, "E" * 43).returncode == 0
     one, two = run_here("task", "list", "--config", config).stdout.splitlines()
     assert one.startswith("A" * 43 + "  Prio3Histogram  open, 2 wait, 0 aggregated, released 20")
@@ -55,10 +58,10 @@ def test_a_stored_task_that_can_no_longer_be_read_is_named_and_hides_no_other(
 ) -> None:
     """Another version of the program may have stored what this one refuses, such as a URL."""
     config = service_file(tmp_path, "leader")
-    with open_aggregator(config) as desk:
+    with open_aggregator(config) as party:
         for number, name in enumerate("AE"):
             made = make_task(id=name * 43)
-            desk.add_tasks(provision(made, SeededEntropy(number))[Role.LEADER])
+            take_part(party, provision(made, SeededEntropy(number))[Role.LEADER])
 
         def spoil(tx: Transaction) -> None:
             task = tables.tasks.c
@@ -66,7 +69,7 @@ def test_a_stored_task_that_can_no_longer_be_read_is_named_and_hides_no_other(
             changed = update(tables.tasks).where(task.task_id == TaskId.parse("E" * 43).value)
             tx.connection.execute(changed.values(definition=text))
 
-        desk.database.run_sync("spoil", spoil)
+        party.database.run_sync("spoil", spoil)
     fault = f"stored task {'E' * 43}: helper: must be http:// or https://"
     for command in (("list",), ("show", "E" * 43)):
         done = run_here("task", *command, "--config", config)
@@ -87,9 +90,9 @@ def test_the_status_shows_tasks_that_pass_no_report_before_those_with_a_backlog(
     """Nobody else would be told that the aggregators have been given different files."""
     config = service_file(tmp_path, "leader")
     tasks = [make_task(id=name * 43) for name in "AEIMQ"]
-    with open_aggregator(config) as desk:
+    with open_aggregator(config) as party:
         for number, task in enumerate(tasks):
-            desk.add_tasks(provision(task, SeededEntropy(number))[Role.LEADER])
+            take_part(party, provision(task, SeededEntropy(number))[Role.LEADER])
 
         def upload_and_reject(tx: Transaction) -> None:
             for task in tasks:
@@ -97,7 +100,7 @@ def test_the_status_shows_tasks_that_pass_no_report_before_those_with_a_backlog(
             last = tasks[-1].task_id.value
             count_reports(tx, last, Stage.AGGREGATION, {"hpke_decrypt_error": 10})
 
-        desk.database.run_sync("upload", upload_and_reject)
+        party.database.run_sync("upload", upload_and_reject)
     shown = run_here("status", "--config", config).stdout
     listed = [line for line in shown.splitlines() if "aggregated, refused: " in line]
     assert listed[0] == (
@@ -112,8 +115,8 @@ def test_the_status_shows_tasks_that_pass_no_report_before_those_with_a_backlog(
 def test_what_a_task_is_for_does_not_turn_its_line_around(tmp_path: Path) -> None:
     config = service_file(tmp_path, "leader")
     task = make_task(task_info="visits\u202egnp")
-    with open_aggregator(config) as desk:
-        desk.add_tasks(provision(task, SeededEntropy(b"x"))[Role.LEADER])
+    with open_aggregator(config) as party:
+        take_part(party, provision(task, SeededEntropy(b"x"))[Role.LEADER])
     listed = run_here("task", "list", "--config", config).stdout
     assert listed.endswith("  visits\\u202egnp\n")
 
@@ -121,8 +124,8 @@ def test_what_a_task_is_for_does_not_turn_its_line_around(tmp_path: Path) -> Non
 def test_a_task_is_shown_with_all_that_a_client_needs(tmp_path: Path) -> None:
     config = service_file(tmp_path, "leader")
     task = make_task()
-    with open_aggregator(config) as desk:
-        desk.add_tasks(provision(task, SeededEntropy(b"x"))[Role.LEADER])
+    with open_aggregator(config) as party:
+        take_part(party, provision(task, SeededEntropy(b"x"))[Role.LEADER])
     shown = run_here("task", "show", "--json", "--config", config, task.task_id)
     assert json.loads(shown.stdout) == {
         "id": str(task.task_id),
@@ -137,8 +140,8 @@ def test_a_collectors_list_counts_its_collections(tmp_path: Path) -> None:
     config = service_file(tmp_path, "collector")
     public = run_here("collector", "config", "--config", config).stdout.strip()
     task = make_task(collector_hpke_config=public)
-    with open_collector(config) as desk:
-        desk.add_tasks(provision(task, SeededEntropy(b"x"))[Role.COLLECTOR])
+    with open_collector(config) as party:
+        take_part(party, provision(task, SeededEntropy(b"x"))[Role.COLLECTOR])
     listed = run_here("task", "list", "--config", config).stdout
     assert f"{task.task_id}  Prio3Histogram  0 collected, 0 wait, none yet" in listed
 
@@ -147,15 +150,15 @@ def test_a_task_that_is_forgotten_while_the_status_is_read_does_no_harm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config, task = service_file(tmp_path, "leader"), make_task()
-    with open_aggregator(config) as desk:
-        desk.add_tasks(provision(task, SeededEntropy(1))[Role.LEADER])
+    with open_aggregator(config) as party:
+        take_part(party, provision(task, SeededEntropy(1))[Role.LEADER])
     examine = status.examine_aggregator
 
     def and_forget(*arguments: Any) -> Health:  # noqa: ANN401  examine_aggregator's
         found = examine(*arguments)
-        with open_aggregator(config) as desk:
-            desk.end_task(task.task_id)
-            desk.forget_task(task.task_id)
+        with open_aggregator(config) as party:
+            party.database.run_sync("end", lambda tx: end_task(tx, task.task_id.value))
+            forget(party.database, task.task_id.value)
         return found
 
     monkeypatch.setattr(status, "examine_aggregator", and_forget)

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
-from aggregator.cli.service.aggregator_desk import AggregatorDesk
+from aggregator.cli.service.parties import AggregatorParty
+from aggregator.cli.service.taking_part import take_part
 from aggregator.collector.store import (
     CollectorTask,
     NewCollection,
@@ -486,10 +487,10 @@ def test_tasks_of_a_group_that_are_added_at_once_are_alike(racers: Racers, tmp_p
         privacy = {**LAPLACE, "epsilon": str(epsilon), "group": "words", "group_place": number}
         task = make_task(privacy=privacy, id=str(TaskId(bytes([number]) * 32)))
         settings = HelperSettings(database="none")
-        desk = AggregatorDesk(Role.HELPER, settings, racers.stores[number], journal)
+        party = AggregatorParty(Role.HELPER, settings, racers.stores[number], journal)
         together.wait()
         try:
-            desk.add_tasks(provision(task, SeededEntropy(number))[Role.HELPER])
+            take_part(party, provision(task, SeededEntropy(number))[Role.HELPER])
         except ParameterError:
             return epsilon == 1, False
         return epsilon == 1, True
