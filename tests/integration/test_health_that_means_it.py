@@ -31,10 +31,7 @@ from aggregator.service.runtime.status import read_aggregator_health
 from aggregator.service.storage.engine import condition, tables
 from aggregator.service.storage.engine.presence import Duty
 from aggregator.service.storage.engine.transaction import Transaction
-from aggregator.service.storage.jobs.aggregation_jobs import (
-    TOO_EARLY_SECONDS,
-    lease_aggregation_jobs,
-)
+from aggregator.service.storage.jobs.aggregation_jobs import AGGREGATION_JOBS, TOO_EARLY_SECONDS
 from aggregator.service.storage.ledger.journal import journal_faults
 from aggregator.service.telemetry.health import Health, exposition
 from aggregator.service.telemetry.metrics import process_exposition
@@ -144,7 +141,7 @@ async def test_a_job_that_worker_after_worker_dies_of_is_a_stall_at_each_start(p
         with somebody_works(pair.leader):
             assert health_of(pair.leader).is_ready == (attempt < 3), attempt
         leased = await pair.leader.database.run(
-            "lease", lambda tx: lease_aggregation_jobs(tx, 1, 60)
+            "lease", lambda tx: AGGREGATION_JOBS.lease(tx, 1, 60)
         )
         assert len(leased) == 1
 

@@ -15,7 +15,7 @@ from aggregator.dp.filters import cost_of_dp
 from aggregator.protocol.reports import prepare_reports, seal_report
 from aggregator.protocol.task import Task
 from aggregator.service.leader.job_creator import JobCreator
-from aggregator.service.storage.jobs.aggregation_jobs import lease_aggregation_jobs
+from aggregator.service.storage.jobs.aggregation_jobs import AGGREGATION_JOBS
 from aggregator.service.storage.ledger.charges import list_ledger
 from aggregator.service.storage.reports.counters import Stage, report_counts
 from tests.support.entropy import SeededEntropy
@@ -336,7 +336,7 @@ async def test_an_abandoned_lease_is_taken_up_when_it_expires(tmp_path: Path) ->
 
         await JobCreator(pair.leader.runtime, job_size=100, linger_seconds=0).run_once()
         await pair.leader.database.run(
-            "lease and die", lambda tx: lease_aggregation_jobs(tx, 10, LEASE_SECONDS)
+            "lease and die", lambda tx: AGGREGATION_JOBS.lease(tx, 10, LEASE_SECONDS)
         )
         assert await pair.work() == 0
         pair.clock.advance(LEASE_SECONDS)

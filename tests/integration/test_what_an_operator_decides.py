@@ -11,7 +11,7 @@ import pytest
 from aggregator.cli.service import job_helper
 from aggregator.dap.ids import CollectionJobId, encode_base64url
 from aggregator.service.leader.job_creator import JobCreator
-from aggregator.service.storage.jobs.aggregation_jobs import lease_aggregation_jobs
+from aggregator.service.storage.jobs.aggregation_jobs import AGGREGATION_JOBS
 from aggregator.service.storage.operator.job_lists import find_job, list_waiting
 from aggregator.service.storage.reports.counters import Stage, report_counts
 from aggregator.service.transport import client
@@ -129,7 +129,7 @@ async def test_a_job_that_a_worker_is_at_does_not_wait_for_one(pair: Pair, tmp_p
     whys = []
     for seconds in (0, FOR_EVER):
         pair.leader.database.run_sync(
-            "lease", lambda tx, held=seconds: lease_aggregation_jobs(tx, 1, held)
+            "lease", lambda tx, held=seconds: AGGREGATION_JOBS.lease(tx, 1, held)
         )
         shown = job(pair, tmp_path, "leader", "list").stdout.splitlines()
         whys.append(shown[2])

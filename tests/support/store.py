@@ -20,18 +20,18 @@ from aggregator.service.storage.engine.objects import Objects
 from aggregator.service.storage.engine.tables import aggregated_reports
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.aggregation_jobs import (
+    AGGREGATION_JOBS,
     AggregationJob,
     create_aggregation_job,
     finish_aggregation_job,
-    lease_aggregation_jobs,
     store_request,
 )
 from aggregator.service.storage.jobs.collection_jobs import (
+    COLLECTION_JOBS,
     CollectionJob,
     CollectionResult,
     create_collection_job,
     freeze_collection_job,
-    lease_collection_jobs,
 )
 from aggregator.service.storage.jobs.leases import Leased
 from aggregator.service.storage.ledger.charges import Charge
@@ -259,7 +259,7 @@ def reports_in(store: Database, job: int) -> list[StoredReport]:
 
 
 def lease_job(store: Database, seconds: int = 60) -> Leased[AggregationJob]:
-    (leased,) = store.run_sync("lease", lambda tx: lease_aggregation_jobs(tx, 1, seconds))
+    (leased,) = store.run_sync("lease", lambda tx: AGGREGATION_JOBS.lease(tx, 1, seconds))
     return leased
 
 
@@ -294,7 +294,7 @@ def collect(store: Database, request: bytes = b"collect", start: int = 0, end: i
 
 
 def lease_collection(store: Database, seconds: int = 60) -> Leased[CollectionJob]:
-    (leased,) = store.run_sync("lease", lambda tx: lease_collection_jobs(tx, 1, seconds))
+    (leased,) = store.run_sync("lease", lambda tx: COLLECTION_JOBS.lease(tx, 1, seconds))
     return leased
 
 

@@ -26,21 +26,21 @@ from aggregator.service.storage.jobs.aggregate_shares import (
     put_aggregate_share,
 )
 from aggregator.service.storage.jobs.aggregation_jobs import (
+    AGGREGATION_JOBS,
     AggregationJob,
     create_aggregation_job,
     finish_aggregation_job,
-    lease_aggregation_jobs,
     store_request,
 )
 from aggregator.service.storage.jobs.answered_jobs import find_answered_job, put_answered_job
 from aggregator.service.storage.jobs.collection_jobs import (
+    COLLECTION_JOBS,
     CollectionJob,
     CollectionResult,
     create_collection_job,
     finish_collection_job,
     freeze_collection_job,
     get_collection_job,
-    lease_collection_jobs,
 )
 from aggregator.service.storage.jobs.leases import Leased
 from aggregator.service.storage.ledger.journal import share_sha256
@@ -128,7 +128,7 @@ class World:
         ):
             pass
         for leased in self.leader.run_sync(
-            "lease jobs", lambda tx: lease_aggregation_jobs(tx, 10, LEASE_SECONDS)
+            "lease jobs", lambda tx: AGGREGATION_JOBS.lease(tx, 10, LEASE_SECONDS)
         ):
             self._aggregate(leased)
 
@@ -139,7 +139,7 @@ class World:
             lambda tx: create_collection_job(tx, TASK_ID, b"collect", BATCH),
         )
         for collection in self.leader.run_sync(
-            "lease collections", lambda tx: lease_collection_jobs(tx, 10, LEASE_SECONDS)
+            "lease collections", lambda tx: COLLECTION_JOBS.lease(tx, 10, LEASE_SECONDS)
         ):
             self._collect(collection)
         for store in (self.leader, self.helper):

@@ -7,7 +7,7 @@ does that answers at once, and answered in the transaction in which they stop to
 Source: DAP, "Asynchronous Request Handling".
 """
 
-import anyio
+from typing_extensions import override
 
 from aggregator.dap.ids import TaskId
 from aggregator.errors import Abort
@@ -16,27 +16,20 @@ from aggregator.service.config import DEFERRED_AT_ONCE, DEFERRED_LEASE_SECONDS
 from aggregator.service.helper.aggregation import AggregationJobs
 from aggregator.service.runtime import Runtime
 from aggregator.service.storage.jobs.deferred_jobs import (
+    DEFERRED_JOBS,
     DeferredJob,
-    due_deferred_jobs,
     end_deferred_job,
-    lease_deferred_jobs,
     read_request,
-    release_deferred_job,
-    renew_deferred_job,
 )
 from aggregator.service.storage.jobs.leases import Leased
 from aggregator.service.telemetry.lines import log
-from aggregator.service.transport.permits import Permits
-from aggregator.service.transport.scheduler import DriverSettings, Jobs, Scheduler
+from aggregator.service.transport.scheduler import Driver, DriverSettings
 
 
-def _nobody(_task: Task) -> str:
-    """Name no host: these jobs wait for nobody but us."""
-    return ""
-
-
-class DeferredJobs:
+class DeferredJobs(Driver[DeferredJob]):
     """Answers what was put off, of all tasks of the helper."""
+
+    jobs = DEFERRED_JOBS
 
     def __init__(
         self,
@@ -54,31 +47,15 @@ class DeferredJobs:
             at_once: How many jobs are answered at once.
             lease_seconds: How long a job is ours unless we renew that.
         """
-        self._runtime = runtime
+        settings = DriverSettings(at_once, lease_seconds, jobs_per_helper=at_once)
+        super().__init__(runtime, settings)
         self._answers = AggregationJobs(runtime, max_age_seconds)
-        self._scheduler: Scheduler[DeferredJob] = Scheduler(
-            runtime,
-            Jobs(
-                "deferred",
-                due_deferred_jobs,
-                lease_deferred_jobs,
-                renew_deferred_job,
-                release_deferred_job,
-            ),
-            self._step,
-            DriverSettings(concurrency=at_once, lease_seconds=lease_seconds),
-            Permits(at_once, at_once, runtime.clock.now),
-            host=_nobody,
-        )
 
-    async def run(self, stop: anyio.Event, poll_seconds: float) -> None:
-        """Answer jobs until `stop` is set; see `Scheduler.run`."""
-        await self._scheduler.run(stop, poll_seconds)
+    @override
+    def _host_of(self, task: Task) -> str:
+        return ""  # they wait for nobody
 
-    async def run_once(self) -> int:
-        """Answer the jobs that are due now, as many as at once; return how many."""
-        return await self._scheduler.run_once()
-
+    @override
     async def _step(self, leased: Leased[DeferredJob]) -> None:
         served = await self._runtime.task(TaskId(leased.job.task_id))
         body = await self._runtime.database.read(

@@ -53,16 +53,13 @@ from aggregator.service.storage.engine import locks
 from aggregator.service.storage.engine.states import BatchState
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.collection_jobs import (
+    COLLECTION_JOBS,
     CollectionJob,
     CollectionResult,
-    due_collection_jobs,
     fail_collection_job,
     finish_collection_job,
     freeze_collection_job,
-    lease_collection_jobs,
     note_refusal,
-    release_collection_job,
-    renew_collection_job,
     select_batch,
     selected_batch,
     store_share_location,
@@ -75,7 +72,6 @@ from aggregator.service.telemetry.metrics import COLLECTION_SECONDS, Outcome, no
 from aggregator.service.telemetry.tracing import span
 from aggregator.service.transport.creation import AGGREGATE_SHARE
 from aggregator.service.transport.interpretation import Answer, PeerRefused, PeerUnreachable
-from aggregator.service.transport.scheduler import Jobs
 from aggregator.vdaf.aggregation_parameter import AggregationParameter
 
 LONGEST_POLL_SECONDS = 10
@@ -101,13 +97,7 @@ class _Seen:
 class CollectionDriver(LeaseDriver[CollectionJob]):
     """Drives the collection jobs of all tasks of the leader."""
 
-    jobs = Jobs(
-        "collection",
-        due_collection_jobs,
-        lease_collection_jobs,
-        renew_collection_job,
-        release_collection_job,
-    )
+    jobs = COLLECTION_JOBS
 
     @override
     async def _step(self, leased: Leased[CollectionJob]) -> None:
@@ -131,17 +121,19 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
         except PeerUnreachable as error:
             log.warning("helper unreachable", reason=str(error))
             note_outcome(Outcome.UNREACHABLE)
-            await self._scheduler.release(leased, str(error), error.retry_after)
+            await self._release(leased, str(error), error.retry_after)
         except PeerRefused as error:
             await self._refused(served.task, leased, error)
         except DecodeError as error:
             # The helper may have released its share, so the batch stays frozen.
             log.error("helper's aggregate share is unusable", reason=str(error))
             note_outcome(Outcome.UNUSABLE)
-            await self._scheduler.release(leased, f"the helper's answer: {error}")
+            await self._release(leased, f"the helper's answer: {error}")
         else:
             if share is None:
-                await self._wait(leased, answer)
+                await self._wait(
+                    leased, answer, _POLL_SECONDS, "the helper has not released its share"
+                )
             else:
                 await self._finish(served, leased, share)
 
@@ -223,7 +215,7 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
         waited = tx.now - leased.job.created_at
         delay = max(_POLL_SECONDS, min(waited // 10, LONGEST_POLL_SECONDS))
         # Not a failed attempt: a long wait must not lengthen the delays of a later outage.
-        release_collection_job(tx, leased.lease, delay, reason=reason, progressed=True)
+        COLLECTION_JOBS.release(tx, leased.lease, delay, reason=reason, progressed=True)
 
     def _fail(self, tx: Transaction, leased: Leased[CollectionJob], problem: Problem) -> None:
         log.info("collection job failed", job=leased.job.job_id.hex(), reason=str(problem))
@@ -323,19 +315,6 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
         with anyio.CancelScope(shield=True):
             await try_delete_leftovers(database)
 
-    async def _wait(self, leased: Leased[CollectionJob], answer: Answer) -> None:
-        """Store where the helper will answer, and ask again later."""
-        note_outcome(Outcome.WAITS)
-        delay = _POLL_SECONDS if answer.retry_after is None else answer.retry_after
-
-        def wait(tx: Transaction) -> None:
-            if answer.location is not None:
-                store_share_location(tx, leased.lease, answer.location)
-            reason = "the helper has not released its share"
-            release_collection_job(tx, leased.lease, delay, reason=reason, progressed=True)
-
-        await self._runtime.database.run("await aggregate share", wait)
-
     async def _refused(self, task: Task, leased: Leased[CollectionJob], error: PeerRefused) -> None:
         """Act on a refusal as `protocol.helper_answers` says."""
         log.error("helper refused an aggregate share", reason=str(error))
@@ -354,7 +333,7 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
             )
             if failure is None:
                 delay = retry_delay(leased.lease.attempts)
-                release_collection_job(tx, leased.lease, delay, reason=str(error))
+                COLLECTION_JOBS.release(tx, leased.lease, delay, reason=str(error))
                 log.info("job waits", next_in=f"{delay}s")
                 return
             batch = selected_batch(tx, leased.lease)

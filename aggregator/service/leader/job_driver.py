@@ -48,17 +48,14 @@ from aggregator.service.runtime import ServedTask, aggregate_verified
 from aggregator.service.storage.engine.backends import UnreadableBodies
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.aggregation_jobs import (
+    AGGREGATION_JOBS,
     AggregationJob,
-    due_aggregation_jobs,
     finish_aggregation_job,
     forget_request,
     hold_aggregation_job,
-    lease_aggregation_jobs,
     note_failure,
     note_sending,
     note_unprocessed,
-    release_aggregation_job,
-    renew_aggregation_job,
     set_reports_aside,
     split_aggregation_job,
     store_job_location,
@@ -74,9 +71,10 @@ from aggregator.service.telemetry.metrics import Outcome, note_outcome
 from aggregator.service.telemetry.tracing import note
 from aggregator.service.transport.creation import AGGREGATION_JOB
 from aggregator.service.transport.interpretation import Answer, PeerRefused, PeerUnreachable
-from aggregator.service.transport.scheduler import Jobs
 
-_DEFAULT_POLL_SECONDS = 2
+_POLL_SECONDS = 2
+"""How soon a helper that does not say is asked again for its answer."""
+
 _Reports: TypeAlias = tuple[dict[int, HpkeKeypair], JobReports]
 
 
@@ -91,13 +89,7 @@ class _Request:
 class JobDriver(LeaseDriver[AggregationJob]):
     """Drives the aggregation jobs of all tasks of the leader."""
 
-    jobs = Jobs(
-        "aggregation",
-        due_aggregation_jobs,
-        lease_aggregation_jobs,
-        renew_aggregation_job,
-        release_aggregation_job,
-    )
+    jobs = AGGREGATION_JOBS
 
     @override
     async def _step(self, leased: Leased[AggregationJob]) -> None:
@@ -112,14 +104,14 @@ class JobDriver(LeaseDriver[AggregationJob]):
         try:
             answer = await self._ask(served, leased, request)
             if not answer.carried(AggregationJobResp.message):
-                await self._wait(leased, answer)
+                await self._wait(leased, answer, _POLL_SECONDS, "the helper has not finished it")
                 return
         except PeerUnreachable as error:
             log.warning("helper unreachable", reason=str(error))
             note_outcome(Outcome.UNREACHABLE)
             is_unprocessed = error.is_unprocessed and job.helper_location is None
             noting = note_unprocessed if is_unprocessed else None
-            await self._scheduler.release(leased, str(error), error.retry_after, noting)
+            await self._release(leased, str(error), error.retry_after, noting)
             return
         except PeerRefused as error:
             await self._refused(leased, error)
@@ -302,22 +294,9 @@ class JobDriver(LeaseDriver[AggregationJob]):
         """Keep the job, which the helper has answered, until its reports can be read again."""
         log.error("stored reports cannot be read, and their job waits", reason=str(error))
         note_outcome(Outcome.FAILED)
-        await self._scheduler.release(
+        await self._release(
             leased, str(error), note=lambda tx, lease: note_unreadable(tx, lease.key, error.groups)
         )
-
-    async def _wait(self, leased: Leased[AggregationJob], answer: Answer) -> None:
-        """Store where the helper will answer, and ask again later."""
-        note_outcome(Outcome.WAITS)
-        delay = _DEFAULT_POLL_SECONDS if answer.retry_after is None else answer.retry_after
-
-        def wait(tx: Transaction) -> None:
-            if answer.location is not None:
-                store_job_location(tx, leased.lease, answer.location)
-            reason = "the helper has not finished it"
-            release_aggregation_job(tx, leased.lease, delay, reason=reason, progressed=True)
-
-        await self._runtime.database.run("await aggregation job", wait)
 
     async def _refused(self, leased: Leased[AggregationJob], error: PeerRefused) -> None:
         """Act on a refusal as `protocol.helper_answers` says."""
@@ -345,7 +324,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
             elif then is Then.ASK_ANEW:
                 forget_request(tx, lease)
             delay = 0 if then is Then.SPLIT else retry_delay(job.failures)
-            release_aggregation_job(tx, lease, delay, reason=str(error))
+            AGGREGATION_JOBS.release(tx, lease, delay, reason=str(error))
             return delay
 
         delay = await self._runtime.database.run("aggregation job refused", refused)
@@ -368,7 +347,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
                 hold_aggregation_job(tx, leased.lease, reason)
                 return None
             delay = retry_delay(job.failures)
-            release_aggregation_job(tx, leased.lease, delay, reason=reason)
+            AGGREGATION_JOBS.release(tx, leased.lease, delay, reason=reason)
             return delay
 
         delay = await self._runtime.database.run("aggregation job answered unusably", note)

@@ -1,19 +1,18 @@
-"""What the drivers of aggregation jobs and of collection jobs have in common."""
+"""What the drivers of aggregation jobs and of collection jobs have in common: they ask a helper."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import ClassVar, Generic
 
-import anyio
 import httpx
 
 from aggregator.dap.urls import origin
 from aggregator.service.runtime import Runtime, ServedTask
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.leases import Leased
+from aggregator.service.telemetry.metrics import Outcome, note_outcome
+from aggregator.service.transport.interpretation import Answer
 from aggregator.service.transport.peer import Peer
-from aggregator.service.transport.permits import Permits
-from aggregator.service.transport.scheduler import DriverSettings, J, Jobs, Scheduler
+from aggregator.service.transport.scheduler import Driver, DriverSettings, J
 
 
 def helper_of(served: ServedTask, http: httpx.AsyncClient, attempts: int) -> Peer:
@@ -28,36 +27,35 @@ def helper_of(served: ServedTask, http: httpx.AsyncClient, attempts: int) -> Pee
     )
 
 
-class LeaseDriver(ABC, Generic[J]):
+class LeaseDriver(Driver[J]):
     """Drives all of the leader's jobs of one kind."""
-
-    jobs: ClassVar[Jobs]  # type: ignore[type-arg]  # a class variable cannot be of a type variable
-    """Where they come from."""
 
     def __init__(self, runtime: Runtime, http: httpx.AsyncClient, settings: DriverSettings) -> None:
         """Drive the jobs in the store of `runtime`, asking helpers through `http`."""
-        self._runtime = runtime
+        super().__init__(runtime, settings)
         self._http = http
-        self._settings = settings
-        self._permits = Permits(settings.concurrency, settings.jobs_per_helper, runtime.clock.now)
-        self._scheduler: Scheduler[J] = Scheduler(
-            runtime, self.jobs, self._step, settings, self._permits
-        )
-
-    async def run(self, stop: anyio.Event, poll_seconds: float) -> None:
-        """Step jobs until `stop` is set; see `Scheduler.run`."""
-        await self._scheduler.run(stop, poll_seconds)
-
-    async def run_once(self) -> int:
-        """Step as many of the jobs that are due as there are permits for; return how many."""
-        return await self._scheduler.run_once()
-
-    @abstractmethod
-    async def _step(self, leased: Leased[J]) -> None:
-        """Take one job a step further; may raise anything."""
 
     @contextmanager
     def _asking(self, served: ServedTask) -> Iterator[Peer]:
         """Yield the helper of a task, and remember whether it answers what is asked inside."""
         with self._permits.asking(origin(served.task.configuration.helper_aggregator_endpoint)):
             yield helper_of(served, self._http, self._settings.peer_attempts)
+
+    async def _wait(self, leased: Leased[J], answer: Answer, poll_seconds: int, why: str) -> None:
+        """Store where the helper will answer, and ask again later.
+
+        Args:
+            leased: The job.
+            answer: What the helper said, without its answer proper.
+            poll_seconds: When to ask again if the helper does not say.
+            why: Why the job waits.
+        """
+        note_outcome(Outcome.WAITS)
+        delay = poll_seconds if answer.retry_after is None else answer.retry_after
+
+        def wait(tx: Transaction) -> None:
+            if answer.location is not None:
+                self.jobs.write(tx, leased.lease, {"helper_location": answer.location})
+            self.jobs.release(tx, leased.lease, delay, why, progressed=True)
+
+        await self._runtime.database.run(f"await {self.jobs.kind} job", wait)

@@ -1,4 +1,4 @@
-"""Decides when leased jobs are stepped, and how many at once; the drivers decide what a step does.
+"""Decides when leased jobs are stepped, and how many at once; each driver says what a step does.
 
 The leader's jobs wait for a helper; those that a helper has put off wait for nobody.
 
@@ -14,9 +14,10 @@ answer, and holds up no other job.
 """
 
 import dataclasses
-from collections.abc import Awaitable, Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 import anyio
 import structlog
@@ -31,7 +32,7 @@ from aggregator.service.config import MAX_ATTEMPTS, REFUSAL_SECONDS
 from aggregator.service.runtime import Runtime
 from aggregator.service.storage.engine.backends import Damaged, Unreachable
 from aggregator.service.storage.engine.transaction import Transaction
-from aggregator.service.storage.jobs.leases import Lease, Leased, LeaseLost
+from aggregator.service.storage.jobs.leases import Jobs, Lease, Leased, LeaseLost
 from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.metrics import Outcome, note_outcome, timed_step
 from aggregator.service.telemetry.tracing import new_trace, span
@@ -80,59 +81,26 @@ class Job(Protocol):
 J = TypeVar("J", bound=Job)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Jobs(Generic[J]):
-    """One kind of jobs, and the store's verbs for it.
+class Driver(ABC, Generic[J]):
+    """Drives all jobs of one kind, across an aggregator's tasks."""
 
-    Attributes:
-        kind: What the log calls such a job.
-        due: Counts the jobs that may be leased, by task.
-        lease: Leases jobs of one task, given the most jobs and the seconds.
-        renew: Extends a job's lease, given the seconds from now.
-        release: Gives a job back, given the seconds until it is leased again and why it waits.
-    """
+    jobs: ClassVar[Jobs]  # type: ignore[type-arg]  # a class variable cannot be of a type variable
+    """Which."""
 
-    kind: str
-    due: Callable[[Transaction], Mapping[bytes, int]]
-    lease: Callable[[Transaction, int, int, bytes], list[Leased[J]]]
-    renew: Callable[[Transaction, Lease, int], None]
-    release: Callable[[Transaction, Lease, int, str], None]
-
-
-def host_of_helper(task: Task) -> str:
-    """Return whom the leader's jobs of a task wait for."""
-    return origin(task.configuration.helper_aggregator_endpoint)
-
-
-class Scheduler(Generic[J]):
-    """Steps all jobs of one kind, across an aggregator's tasks."""
-
-    def __init__(
-        self,
-        runtime: Runtime,
-        jobs: Jobs[J],
-        step: Callable[[Leased[J]], Awaitable[None]],
-        settings: DriverSettings,
-        permits: Permits,
-        host: Callable[[Task], str] = host_of_helper,
-    ) -> None:
-        """Step jobs.
-
-        Args:
-            runtime: The aggregator.
-            jobs: Where they come from.
-            step: Takes one job a step further; may raise anything.
-            settings: How they are driven.
-            permits: How many are stepped at once.
-            host: Names whom the jobs of a task wait for.
-        """
+    def __init__(self, runtime: Runtime, settings: DriverSettings) -> None:
+        """Drive the jobs in the store of `runtime`."""
         self._runtime = runtime
-        self._jobs = jobs
-        self._step = step
         self._settings = settings
-        self._permits = permits
-        self._host_of_task = host
+        self._permits = Permits(settings.concurrency, settings.jobs_per_helper, runtime.clock.now)
         self._hosts: dict[bytes, str] = {}
+
+    @abstractmethod
+    async def _step(self, leased: Leased[J]) -> None:
+        """Take one job a step further; may raise anything."""
+
+    def _host_of(self, task: Task) -> str:
+        """Return whom the jobs of a task wait for."""
+        return origin(task.configuration.helper_aggregator_endpoint)
 
     async def run(self, stop: anyio.Event, poll_seconds: float) -> None:
         """Step jobs until `stop` is set; return when those under way have ended.
@@ -156,7 +124,7 @@ class Scheduler(Generic[J]):
                 except Damaged as error:
                     log.error("the store cannot be trusted", reason=str(error))
                 except Exception:  # the outermost edge: logged, and the next look tries again
-                    log.exception("no job could be leased", kind=self._jobs.kind)
+                    log.exception("no job could be leased", kind=self.jobs.kind)
                 await self._permits.wait(poll_seconds)
 
     async def run_once(self) -> int:
@@ -165,7 +133,7 @@ class Scheduler(Generic[J]):
             begun = await self._begin(group)
         return begun  # noqa: RET504 - for mypy a group might swallow what is raised inside
 
-    async def release(
+    async def _release(
         self,
         leased: Leased[J],
         reason: str,
@@ -185,17 +153,17 @@ class Scheduler(Generic[J]):
         def release(tx: Transaction) -> None:
             if note is not None:
                 note(tx, leased.lease)
-            self._jobs.release(tx, leased.lease, delay, reason)
+            self.jobs.release(tx, leased.lease, delay, reason)
 
-        await self._runtime.database.run(f"release {self._jobs.kind} job", release)
+        await self._runtime.database.run(f"release {self.jobs.kind} job", release)
         log.info("job waits", next_in=f"{delay}s")
 
     async def _begin(self, group: TaskGroup) -> int:
         """Begin to step as many due jobs as there are permits for; return how many."""
         if not self._permits.free:
             return 0
-        kind, seconds = self._jobs.kind, self._settings.lease_seconds
-        due = await self._runtime.database.read(f"due {kind} jobs", self._jobs.due)
+        kind, seconds = self.jobs.kind, self._settings.lease_seconds
+        due = await self._runtime.database.read(f"due {kind} jobs", self.jobs.due)
         shares = self._permits.shares(
             [Demand(task_id, await self._host(task_id), count) for task_id, count in due.items()]
         )
@@ -206,7 +174,7 @@ class Scheduler(Generic[J]):
             lambda tx: [
                 job
                 for task_id, count in shares.items()
-                for job in self._jobs.lease(tx, count, seconds, task_id)
+                for job in self.jobs.lease(tx, count, seconds, task_id)
             ],
         )
         until = anyio.current_time() + self._leash
@@ -229,7 +197,7 @@ class Scheduler(Generic[J]):
                 task = await self._runtime.public_task(TaskId(task_id))
             except AggregatorError:
                 return ""  # the step says why
-            host = self._host_of_task(task)
+            host = self._host_of(task)
             self._hosts[task_id] = host
         return host
 
@@ -242,13 +210,13 @@ class Scheduler(Generic[J]):
             "job": job.job_id.hex(),
             "attempt": leased.lease.attempts,
         }
-        with new_trace(), structlog.contextvars.bound_contextvars(kind=self._jobs.kind, **named):
+        with new_trace(), structlog.contextvars.bound_contextvars(kind=self.jobs.kind, **named):
             is_done = False
             try:
                 async with anyio.create_task_group() as group:
                     group.cancel_scope.deadline = until
                     group.start_soon(self._renew, leased.lease, group.cancel_scope)
-                    with span(f"step {self._jobs.kind} job", **named), timed_step(self._jobs.kind):
+                    with span(f"step {self.jobs.kind} job", **named), timed_step(self.jobs.kind):
                         await self._step_and_log(leased)
                     is_done = True
                     group.cancel_scope.cancel()
@@ -265,8 +233,8 @@ class Scheduler(Generic[J]):
             asked = anyio.current_time()
             try:
                 await self._runtime.database.run(
-                    f"renew {self._jobs.kind} job",
-                    lambda tx: self._jobs.renew(tx, lease, seconds),
+                    f"renew {self.jobs.kind} job",
+                    lambda tx: self.jobs.renew(tx, lease, seconds),
                 )
             except LeaseLost:
                 log.info("job taken by another driver, or deleted")
@@ -302,5 +270,5 @@ class Scheduler(Generic[J]):
             # Only our own messages are known to hold no secret.
             reason = str(error) if isinstance(error, AggregatorError) else type(error).__name__
             with suppress(AggregatorError):  # then the lease runs out
-                await self.release(leased, reason)
+                await self._release(leased, reason)
             raise

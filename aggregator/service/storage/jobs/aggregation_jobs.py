@@ -18,8 +18,7 @@ from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.backends import Conflict
 from aggregator.service.storage.engine.states import AGGREGATION_JOB, AggregationJobState
 from aggregator.service.storage.engine.transaction import Transaction
-from aggregator.service.storage.jobs import leases
-from aggregator.service.storage.jobs.leases import Lease, Leased
+from aggregator.service.storage.jobs.leases import Jobs, Lease
 from aggregator.service.storage.reports.claims import (
     JobSize,
     claim_reports,
@@ -44,8 +43,6 @@ TOO_EARLY_SECONDS = 60
 
 GROWTH = 64
 """Each job that comes up to the bound raises it by one part in this many."""
-
-_UNFINISHED = (AggregationJobState.CREATED, AggregationJobState.SENT)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -102,24 +99,6 @@ def create_aggregation_job(
     return job
 
 
-def due_aggregation_jobs(tx: Transaction) -> dict[bytes, int]:
-    """Return how many unfinished jobs each task has that nobody holds, if any."""
-    return leases.due(tx, tables.aggregation_jobs, _UNFINISHED)
-
-
-def lease_aggregation_jobs(
-    tx: Transaction, limit: int, seconds: int, task_id: bytes | None = None
-) -> list[Leased[AggregationJob]]:
-    """Lease at most `limit` unfinished jobs, of one task or any, for `seconds`."""
-    held = leases.acquire(tx, tables.aggregation_jobs, _UNFINISHED, limit, seconds, task_id)
-    return [Leased(_get(tx, lease.key), lease) for lease in held]
-
-
-def renew_aggregation_job(tx: Transaction, lease: Lease, seconds: int) -> None:
-    """Hold the job for `seconds` from now on."""
-    leases.renew(tx, tables.aggregation_jobs, lease, seconds)
-
-
 def store_request(
     tx: Transaction,
     lease: Lease,
@@ -139,13 +118,12 @@ def store_request(
     Raises:
         LeaseLost: The lease is not ours any more, or a request is stored already.
     """
-    job = tables.aggregation_jobs
     task_id = _task_of(tx, lease.key)
     if too_early:
         locks.keep_batches(tx, task_id)
     digest = hashlib.sha256(request).digest()
     values = {"request": request, "request_sha256": digest, "unanswered": 1}
-    leases.advance(tx, job, AGGREGATION_JOB, "store_request", lease, values, ends=False)
+    AGGREGATION_JOBS.advance(tx, "store_request", lease, values)
     reject_reports(tx, task_id, lease.key, rejected)
     _postpone(tx, task_id, lease.key, too_early)
 
@@ -165,7 +143,7 @@ def set_reports_aside(tx: Transaction, lease: Lease, groups: Mapping[int, int]) 
     """
     task_id = _task_of(tx, lease.key)
     locks.keep_batches(tx, task_id)
-    leases.write(tx, tables.aggregation_jobs, lease, {"request": None})
+    AGGREGATION_JOBS.write(tx, lease, {"request": None})
     aside = set_aside(tx, lease.key, groups)
     reject_late(tx, task_id, aside)
     return aside.total()
@@ -173,20 +151,17 @@ def set_reports_aside(tx: Transaction, lease: Lease, groups: Mapping[int, int]) 
 
 def note_sending(tx: Transaction, lease: Lease) -> None:
     """Remember, before the stored request is sent once more, that it may be processed."""
-    table = tables.aggregation_jobs
-    leases.count(tx, table, lease, "unanswered", 1)
+    AGGREGATION_JOBS.count(tx, lease, "unanswered", 1)
 
 
 def note_unprocessed(tx: Transaction, lease: Lease) -> None:
     """Take `note_sending` back: the Helper has surely not processed what was sent this time."""
-    table = tables.aggregation_jobs
-    leases.count(tx, table, lease, "unanswered", -1)
+    AGGREGATION_JOBS.count(tx, lease, "unanswered", -1)
 
 
 def note_failure(tx: Transaction, lease: Lease) -> AggregationJob:
     """Count a refusal or an unusable answer; return the job as it is now."""
-    table = tables.aggregation_jobs
-    leases.count(tx, table, lease, "failures", 1)
+    AGGREGATION_JOBS.count(tx, lease, "failures", 1)
     return _get(tx, lease.key)
 
 
@@ -209,8 +184,7 @@ def _take_request_back(tx: Transaction, lease: Lease) -> None:
         "unanswered": 0,
         "helper_location": None,
     }
-    table = tables.aggregation_jobs
-    leases.advance(tx, table, AGGREGATION_JOB, "forget_request", lease, values, ends=False)
+    AGGREGATION_JOBS.advance(tx, "forget_request", lease, values)
     reject_given_up(tx, _task_of(tx, lease.key), lease.key)
     mark_asked(tx, lease.key)
 
@@ -262,8 +236,7 @@ def _is_outgrown(bound: int | None, sent: int | None) -> bool:
 def hold_aggregation_job(tx: Transaction, lease: Lease, reason: str) -> None:
     """Leave the job to an operator: it is no longer driven, and keeps its request and reports."""
     values = {"lease_token": None, "reason": reason}
-    table = tables.aggregation_jobs
-    leases.advance(tx, table, AGGREGATION_JOB, "hold_aggregation_job", lease, values, ends=False)
+    AGGREGATION_JOBS.advance(tx, "hold_aggregation_job", lease, values)
 
 
 def store_job_location(tx: Transaction, lease: Lease, location: str | None) -> None:
@@ -274,7 +247,7 @@ def store_job_location(tx: Transaction, lease: Lease, location: str | None) -> N
         lease: The lease on the job.
         location: Its URL; None if the Helper has lost the job.
     """
-    leases.write(tx, tables.aggregation_jobs, lease, {"helper_location": location})
+    AGGREGATION_JOBS.write(tx, lease, {"helper_location": location})
 
 
 def finish_aggregation_job(
@@ -301,15 +274,13 @@ def finish_aggregation_job(
     Raises:
         Conflict: The reports named are not exactly the job's.
     """
-    table = tables.aggregation_jobs
     ((task_id, bound, sent),) = tx.run(_SIZES, {"key": lease.key})
     if too_early:
         locks.keep_batches(tx, task_id)
     values = {"request": None, "reason": None}
     # Its ciphertexts are left in the bodies too, and a verifier share alone says nothing.
     with tx.backend.unscrubbed(tx.connection):
-        verb = "finish_aggregation_job"
-        leases.advance(tx, table, AGGREGATION_JOB, verb, lease, values, ends=True)
+        AGGREGATION_JOBS.advance(tx, "finish_aggregation_job", lease, values, ends=True)
     named = [*aggregated, *rejected, *too_early, *lost]
     if too_early and sent is not None:
         mark_asked(tx, lease.key)
@@ -326,28 +297,6 @@ def finish_aggregation_job(
     if _is_outgrown(bound, sent):  # last, for others wait for the task's row
         more = bound + max(1, bound // GROWTH)
         tx.run(_GROWING, {"of_task": task_id, "bound": bound, "more": more})
-
-
-def release_aggregation_job(
-    tx: Transaction,
-    lease: Lease,
-    delay_seconds: int,
-    reason: str | None = None,
-    *,
-    progressed: bool = False,
-) -> None:
-    """Give the job back for another try after `delay_seconds`; progress forgets the attempts.
-
-    Args:
-        tx: The transaction.
-        lease: The lease on the job.
-        delay_seconds: Nobody leases the job before.
-        reason: Why it waits, for an operator.
-        progressed: Whether the attempts so far no longer count.
-    """
-    progress = {"lease_attempts": 0} if progressed else {}
-    values = {"reason": reason, **progress}
-    leases.release(tx, tables.aggregation_jobs, lease, delay_seconds, values)
 
 
 def _put_job(tx: Transaction, task_id: bytes, bucket: bytes) -> AggregationJob:
@@ -406,3 +355,13 @@ _GROWING = (
 def _get(tx: Transaction, key: int) -> AggregationJob:
     ((task_id, job_id, state, bucket, *rest),) = tx.run(_GETTING, {"key": key})
     return AggregationJob(key, task_id, job_id, AggregationJobState(state), bucket or b"", *rest)
+
+
+AGGREGATION_JOBS = Jobs(
+    "aggregation",
+    tables.aggregation_jobs,
+    _get,
+    (AggregationJobState.CREATED, AggregationJobState.SENT),
+    AGGREGATION_JOB,
+)
+"""Those that are not finished are driven."""

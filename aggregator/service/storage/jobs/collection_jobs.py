@@ -15,7 +15,6 @@ verb that takes a lease raises `LeaseLost` if it is not ours any more.
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping
 
 from sqlalchemy import ColumnElement, insert, select, update
 
@@ -28,8 +27,7 @@ from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.backends import Conflict
 from aggregator.service.storage.engine.states import COLLECTION_JOB, CollectionJobState
 from aggregator.service.storage.engine.transaction import Transaction
-from aggregator.service.storage.jobs import leases
-from aggregator.service.storage.jobs.leases import Lease, Leased
+from aggregator.service.storage.jobs.leases import Jobs, Lease
 from aggregator.service.storage.ledger import charges as ledger
 from aggregator.service.storage.ledger.charges import Charge
 from aggregator.service.storage.reports.waiting import waiting_in_batch
@@ -137,7 +135,8 @@ def create_collection_job(
             created_at=tx.now,
         )
     )
-    return _one(tx, job.c.job_id == job_id)
+    (made,) = _select(tx, job.c.job_id == job_id)
+    return made
 
 
 def find_collection_job(tx: Transaction, task_id: bytes, request: bytes) -> CollectionJob | None:
@@ -178,59 +177,19 @@ def is_requested(tx: Transaction, task_id: bytes, batch: Batch) -> bool:
     return any(batch.first in each for each in tx.connection.execute(requests).scalars())
 
 
-def due_collection_jobs(tx: Transaction) -> dict[bytes, int]:
-    """Return how many unfinished jobs each task has that nobody holds, if any."""
-    return leases.due(tx, tables.collection_jobs, _UNFINISHED)
-
-
-def lease_collection_jobs(
-    tx: Transaction, limit: int, seconds: int, task_id: bytes | None = None
-) -> list[Leased[CollectionJob]]:
-    """Lease at most `limit` unfinished jobs, of one task or any, for `seconds`."""
-    job = tables.collection_jobs
-    held = leases.acquire(tx, job, _UNFINISHED, limit, seconds, task_id)
-    return [Leased(_one(tx, job.c.id == lease.key), lease) for lease in held]
-
-
-def renew_collection_job(tx: Transaction, lease: Lease, seconds: int) -> None:
-    """Hold the job for `seconds` from now on."""
-    leases.renew(tx, tables.collection_jobs, lease, seconds)
-
-
-def release_collection_job(
-    tx: Transaction,
-    lease: Lease,
-    delay_seconds: int,
-    reason: str | None = None,
-    *,
-    progressed: bool = False,
-) -> None:
-    """Give the job back for another try after `delay_seconds`; progress forgets the attempts.
-
-    Args:
-        tx: The transaction.
-        lease: The lease on the job.
-        delay_seconds: Nobody leases the job before.
-        reason: Why it waits, for an operator.
-        progressed: Whether the attempts and the refusals so far no longer count.
-    """
-    progress = {"lease_attempts": 0, "refused_since": None} if progressed else {}
-    leases.release(tx, tables.collection_jobs, lease, delay_seconds, {"reason": reason, **progress})
-
-
 def note_refusal(tx: Transaction, lease: Lease) -> int:
     """Remember that the Helper refuses; return for how many seconds it has done so."""
     table = tables.collection_jobs
     query = select(table.c.refused_since).where(table.c.id == lease.key).with_for_update()
     found: int | None = tx.connection.execute(query).scalar()
     since = tx.now if found is None else found
-    leases.write(tx, table, lease, {"refused_since": since})
+    COLLECTION_JOBS.write(tx, lease, {"refused_since": since})
     return tx.now - since
 
 
 def select_batch(tx: Transaction, lease: Lease, batch: Batch) -> None:
     """Give the job the batch that the Leader has selected for it, before it is frozen."""
-    leases.write(tx, tables.collection_jobs, lease, _bounds(batch))
+    COLLECTION_JOBS.write(tx, lease, _bounds(batch))
 
 
 def selected_batch(tx: Transaction, lease: Lease) -> Batch:
@@ -239,7 +198,7 @@ def selected_batch(tx: Transaction, lease: Lease) -> Batch:
     Raises:
         Conflict: No batch is selected for it.
     """
-    return _selected(tx, _one(tx, tables.collection_jobs.c.id == lease.key))
+    return _selected(tx, _get(tx, lease.key))
 
 
 def freeze_collection_job(
@@ -259,11 +218,11 @@ def freeze_collection_job(
         BatchClosed: A part of the batch is being collected or was.
         BatchBusy: Stored reports of the batch are not aggregated yet.
     """
-    job = _one(tx, tables.collection_jobs.c.id == lease.key)
+    job = _get(tx, lease.key)
     locks.change_batches(tx, job.task_id)  # uploads for the batch are stored by now, or refused
     values = {"aggregate_share_request": aggregate_share_request, "reason": None}
-    _advance(tx, "freeze_collection_job", lease, values, ends=False)
-    job = _one(tx, tables.collection_jobs.c.id == lease.key)
+    COLLECTION_JOBS.advance(tx, "freeze_collection_job", lease, values)
+    job = _get(tx, lease.key)
     batch = _selected(tx, job)
     waiting = waiting_in_batch(tx, job.task_id, batch)
     if waiting:
@@ -280,7 +239,7 @@ def store_share_location(tx: Transaction, lease: Lease, location: str | None) ->
         lease: The lease on the job.
         location: Its URL; None if the Helper no longer has it.
     """
-    leases.write(tx, tables.collection_jobs, lease, {"helper_location": location})
+    COLLECTION_JOBS.write(tx, lease, {"helper_location": location})
 
 
 def finish_collection_job(tx: Transaction, lease: Lease, result: CollectionResult) -> None:
@@ -296,9 +255,9 @@ def finish_collection_job(tx: Transaction, lease: Lease, result: CollectionResul
         "leader_share": result.leader_share,
         "helper_share": result.helper_share,
     }
-    job = _one(tx, tables.collection_jobs.c.id == lease.key)
+    job = _get(tx, lease.key)
     locks.change_batches(tx, job.task_id)
-    _advance(tx, "finish_collection_job", lease, values, ends=True)
+    COLLECTION_JOBS.advance(tx, "finish_collection_job", lease, values, ends=True)
     batch = _selected(tx, job)
     closed_batches.mark_collected(tx, job.task_id, batch)
     ledger.settle(tx, job.task_id, batch, hashlib.sha256(result.leader_share).digest())
@@ -310,9 +269,9 @@ def fail_collection_job(tx: Transaction, lease: Lease, problem: str) -> None:
     If the Helper has released its share after all, nobody has ours, and the same request brings the
     same share again.
     """
-    locks.change_batches(tx, _one(tx, tables.collection_jobs.c.id == lease.key).task_id)
-    job = _one(tx, tables.collection_jobs.c.id == lease.key)
-    _advance(tx, "fail_collection_job", lease, {"problem": problem}, ends=True)
+    locks.change_batches(tx, _get(tx, lease.key).task_id)
+    job = _get(tx, lease.key)
+    COLLECTION_JOBS.advance(tx, "fail_collection_job", lease, {"problem": problem}, ends=True)
     if job.state is CollectionJobState.FROZEN:
         batch = _selected(tx, job)
         closed_batches.unfreeze(tx, job.task_id, batch)
@@ -352,12 +311,6 @@ def delete_collection_job(tx: Transaction, task_id: bytes, job_id: bytes) -> boo
     return True
 
 
-def _advance(
-    tx: Transaction, verb: str, lease: Lease, values: Mapping[str, object], *, ends: bool
-) -> None:
-    leases.advance(tx, tables.collection_jobs, COLLECTION_JOB, verb, lease, values, ends=ends)
-
-
 def _selected(tx: Transaction, job: CollectionJob) -> Batch:
     if job.batch is None:
         raise tx.refuse(Conflict("no batch is selected for the collection job"))
@@ -368,8 +321,8 @@ def _bounds(batch: Batch) -> dict[str, bytes]:
     return {"first_bucket": batch.first, "last_bucket": batch.last}
 
 
-def _one(tx: Transaction, condition: ColumnElement[bool]) -> CollectionJob:
-    (job,) = _select(tx, condition)
+def _get(tx: Transaction, key: int) -> CollectionJob:
+    (job,) = _select(tx, tables.collection_jobs.c.id == key)
     return job
 
 
@@ -404,3 +357,14 @@ def _select(tx: Transaction, *conditions: ColumnElement[bool]) -> list[Collectio
         )
         for row in tx.connection.execute(query)
     ]
+
+
+COLLECTION_JOBS = Jobs(
+    "collection",
+    tables.collection_jobs,
+    _get,
+    _UNFINISHED,
+    COLLECTION_JOB,
+    forgotten_by_progress=("refused_since",),
+)
+"""Those that have not ended are driven."""

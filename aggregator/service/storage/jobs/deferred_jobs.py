@@ -14,7 +14,6 @@ from sqlalchemy import ColumnElement, Select, bindparam, delete, func, insert, s
 from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.states import ANSWERED_JOB
 from aggregator.service.storage.engine.transaction import Transaction
-from aggregator.service.storage.jobs import leases
 from aggregator.service.storage.jobs.answered_jobs import (
     AnsweredJob,
     delete_answered_job,
@@ -22,7 +21,7 @@ from aggregator.service.storage.jobs.answered_jobs import (
     get_answered_job,
 )
 from aggregator.service.storage.jobs.answered_jobs import is_job_named as is_answered_job_named
-from aggregator.service.storage.jobs.leases import Lease, Leased, LeaseLost
+from aggregator.service.storage.jobs.leases import Jobs, Lease, LeaseLost
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -98,34 +97,6 @@ def put_deferred_job(
     return stored
 
 
-def due_deferred_jobs(tx: Transaction) -> dict[bytes, int]:
-    """Return how many jobs each task has that wait and that nobody holds, if any."""
-    return leases.due(tx, tables.deferred_jobs, ())
-
-
-def lease_deferred_jobs(
-    tx: Transaction, limit: int, seconds: int, task_id: bytes | None = None
-) -> list[Leased[DeferredJob]]:
-    """Lease at most `limit` jobs that wait, of one task or any, for `seconds`."""
-    held = leases.acquire(tx, tables.deferred_jobs, (), limit, seconds, task_id)
-    job, task = tables.deferred_jobs.c, tables.tasks.c
-    named = select(task.task_id, job.job_id).join(tables.tasks, task.id == job.task)
-    return [
-        Leased(DeferredJob(*tx.connection.execute(named.where(job.id == lease.key)).one()), lease)
-        for lease in held
-    ]
-
-
-def renew_deferred_job(tx: Transaction, lease: Lease, seconds: int) -> None:
-    """Hold the job for `seconds` from now on."""
-    leases.renew(tx, tables.deferred_jobs, lease, seconds)
-
-
-def release_deferred_job(tx: Transaction, lease: Lease, delay_seconds: int, reason: str) -> None:
-    """Give the job back for `delay_seconds`, and say why."""
-    leases.release(tx, tables.deferred_jobs, lease, delay_seconds, {"reason": reason})
-
-
 def read_request(tx: Transaction, lease: Lease) -> bytes:
     """Return the leased job's request.
 
@@ -179,7 +150,17 @@ def _find(
     return DeferredJob(task_id, rows[0][0]) if rows else None
 
 
+def _get(tx: Transaction, key: int) -> DeferredJob:
+    ((task_id, job_id),) = tx.run(_BY_KEY, {"key": key})
+    return DeferredJob(task_id, job_id)
+
+
 _JOB = tables.deferred_jobs.c
+_BY_KEY = (
+    select(tables.tasks.c.task_id, _JOB.job_id)
+    .join(tables.tasks, tables.tasks.c.id == _JOB.task)
+    .where(_JOB.id == bindparam("key"))
+)
 _OF_TASK = select(_JOB.job_id).where(_JOB.task == bindparam("task"))
 _BY_REQUEST = _OF_TASK.where(_JOB.body_sha256 == bindparam("wanted"))
 _BY_ID = _OF_TASK.where(_JOB.job_id == bindparam("wanted"))
@@ -192,3 +173,6 @@ def _held(lease: Lease) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
 
 def _lost(lease: Lease) -> LeaseLost:
     return LeaseLost(f"the lease on deferred job {lease.key} was lost")
+
+
+DEFERRED_JOBS = Jobs("deferred", tables.deferred_jobs, _get)

@@ -5,10 +5,12 @@ puts off while it works. Every write of a holder is a compare-and-set on the tok
 sleeps past its expiry while another takes the job changes nothing: every verb that takes its lease
 raises `LeaseLost`. So it does no harm either that a lease or a delay ends when the clock is put
 back to well before it began; it would last too long.
+
+`Jobs` has the verbs that are the same for every kind of job.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Generic, TypeVar
 
@@ -24,8 +26,8 @@ T = TypeVar("T")
 _TOKEN_SIZE = 16
 
 LATE_SECONDS = 10
-"""On PostgreSQL `now` is when the transaction began, so a lease renewed since can lie up to this
-far ahead. Only what lies further ahead was set by a clock that has been put back."""
+"""On PostgreSQL `now` is when the transaction began, so a lease that was renewed since can lie up
+to this far ahead. Only what lies further ahead was set by a clock that has been put back."""
 
 
 class LeaseLost(StoreError):
@@ -50,14 +52,147 @@ class Leased(Generic[T]):
     lease: Lease
 
 
-def due(tx: Transaction, table: Table, states: Sequence[str]) -> dict[bytes, int]:
-    """Return the ids of all tasks with free jobs of `table` in `states`, and how many they are.
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Jobs(Generic[T]):
+    """Jobs of one kind, and the verbs of their leases.
 
-    Without states it is a table whose rows have none, and leave when their jobs end.
-
-    A task that is being forgotten still has rows for a while, which nobody leases any more.
+    Attributes:
+        kind: What the log calls such a job.
+        table: Where they are.
+        read: Reads the job with a key.
+        states: Those in which a job is driven. Empty if rows of the table have no state, and leave
+            when their jobs end.
+        machine: The life of such a job; None without states.
+        forgotten_by_progress: Columns that are null again once a job makes progress.
     """
-    return {row[0]: row[1] for row in tx.run(_due(table, tuple(states)), _now(tx))}
+
+    kind: str
+    table: Table
+    read: Callable[[Transaction, int], T]
+    states: tuple[str, ...] = ()
+    machine: Machine | None = None
+    forgotten_by_progress: tuple[str, ...] = ()
+
+    def due(self, tx: Transaction) -> dict[bytes, int]:
+        """Return how many jobs each task has that are to be driven and nobody holds, if any.
+
+        A task that is being forgotten still has rows for a while, which nobody leases any more.
+        """
+        return {row[0]: row[1] for row in tx.run(_due(self.table, self.states), _now(tx))}
+
+    def lease(
+        self, tx: Transaction, limit: int, seconds: int, task_id: bytes | None = None
+    ) -> list[Leased[T]]:
+        """Lease at most `limit` of those jobs, of one task or any, longest due first.
+
+        Jobs that another transaction is leasing, moving or deleting are passed over.
+        """
+        place: dict[str, object] = {**_now(tx), "limit": limit}
+        if task_id is not None:
+            place["of_task"] = tx.task_key(task_id)
+        free = _free(self.table, self.states, of_one=task_id is not None)
+        leases = [
+            Lease(key, tx.entropy.bytes(_TOKEN_SIZE), attempts + 1, tx.now + seconds)
+            for key, attempts in tx.run(free, place)
+        ]
+        for lease in leases:
+            taken = {
+                "lease_token": lease.token,
+                "lease_expires_at": lease.expires_at,
+                "lease_set_at": tx.now,
+                "lease_attempts": lease.attempts,
+            }
+            statement = _writing(self.table, tuple(taken), is_taking=True)
+            tx.run(statement, {"key": lease.key, **_new(taken)})
+        return [Leased(self.read(tx, lease.key), lease) for lease in leases]
+
+    def renew(self, tx: Transaction, lease: Lease, seconds: int) -> None:
+        """Hold the job for `seconds` from now on."""
+        self.write(tx, lease, {"lease_expires_at": tx.now + seconds, "lease_set_at": tx.now})
+
+    def release(
+        self,
+        tx: Transaction,
+        lease: Lease,
+        delay_seconds: int,
+        reason: str | None = None,
+        *,
+        progressed: bool = False,
+    ) -> None:
+        """Give the job back for another try.
+
+        Args:
+            tx: The transaction.
+            lease: The lease on the job.
+            delay_seconds: Nobody leases the job before.
+            reason: Why it waits, for an operator.
+            progressed: Whether it has made progress, so that the attempts so far no longer count.
+        """
+        values: dict[str, object] = {
+            "lease_token": None,
+            "lease_expires_at": tx.now + delay_seconds,
+            "lease_set_at": tx.now,
+            "reason": reason,
+        }
+        if progressed:
+            values |= {"lease_attempts": 0, **dict.fromkeys(self.forgotten_by_progress)}
+        self.write(tx, lease, values)
+
+    def advance(
+        self,
+        tx: Transaction,
+        verb: str,
+        lease: Lease,
+        values: Mapping[str, object],
+        *,
+        ends: bool = False,
+    ) -> None:
+        """Move the job along `verb`'s transition and store `values`; `ends` frees the lease.
+
+        Raises:
+            LeaseLost: The lease is not ours any more, or the job is in no state `verb` starts from.
+        """
+        assert self.machine is not None  # noqa: S101  whoever has a verb has a machine
+        transition = self.machine.transition(verb)
+        changes: dict[str, object] = {**values, "state": transition.target, "lease_attempts": 0}
+        if ends:
+            changes |= {"lease_token": None, "ended_at": tx.now}
+        self.write(tx, lease, changes, transition.sources)
+
+    def write(
+        self,
+        tx: Transaction,
+        lease: Lease,
+        values: Mapping[str, object],
+        sources: Sequence[str] = (),
+    ) -> None:
+        """Store `values` in the job's row, if the lease is ours and its state is in `sources`.
+
+        Raises:
+            LeaseLost: It is not.
+        """
+        statement = _writing(self.table, tuple(values), sources=tuple(sources))
+        self._write(tx, lease, statement, values)
+
+    def count(self, tx: Transaction, lease: Lease, column: str, more: int) -> None:
+        """Add to a count in the job's row, if the lease is ours.
+
+        Raises:
+            LeaseLost: It is not.
+        """
+        statement = _writing(self.table, (column,), is_adding=True)
+        self._write(tx, lease, statement, {column: more})
+
+    def _write(
+        self,
+        tx: Transaction,
+        lease: Lease,
+        statement: ReturningUpdate[tuple[int]],
+        values: Mapping[str, object],
+    ) -> None:
+        place = {"key": lease.key, "token": lease.token}
+        if len(tx.run(statement, place | _new(values))) != 1:
+            raise tx.refuse(LeaseLost(f"the lease on {self.table.name} {lease.key} was lost"))
 
 
 @cache
@@ -69,38 +204,6 @@ def _due(table: Table, states: tuple[str, ...]) -> Select[Any]:
         .where(*_in(table, states), _is_free(table), task.forgotten_at.is_(None))
         .group_by(task.id)
     )
-
-
-def acquire(
-    tx: Transaction,
-    table: Table,
-    states: Sequence[str],
-    limit: int,
-    seconds: int,
-    task_id: bytes | None,
-) -> list[Lease]:
-    """Lease at most `limit` free jobs in `states`, of one task or any, longest due first.
-
-    Jobs that another transaction is leasing, moving or deleting are passed over.
-    """
-    place: dict[str, object] = {**_now(tx), "limit": limit}
-    if task_id is not None:
-        place["of_task"] = tx.task_key(task_id)
-    free = _free(table, tuple(states), of_one=task_id is not None)
-    leases = [
-        Lease(key, tx.entropy.bytes(_TOKEN_SIZE), attempts + 1, tx.now + seconds)
-        for key, attempts in tx.run(free, place)
-    ]
-    for lease in leases:
-        taken = {
-            "lease_token": lease.token,
-            "lease_expires_at": lease.expires_at,
-            "lease_set_at": tx.now,
-            "lease_attempts": lease.attempts,
-        }
-        statement = _writing(table, tuple(taken), is_taking=True)
-        tx.run(statement, {"key": lease.key, **_new(taken)})
-    return leases
 
 
 @cache
@@ -129,82 +232,6 @@ def _is_free(table: Table) -> ColumnElement[bool]:
 def _now(tx: Transaction) -> dict[str, object]:
     """Return the values of `_is_free`."""
     return {"now": tx.now, "later": tx.now + LATE_SECONDS}
-
-
-def renew(tx: Transaction, table: Table, lease: Lease, seconds: int) -> None:
-    """Hold the job for `seconds` from now on."""
-    write(tx, table, lease, {"lease_expires_at": tx.now + seconds, "lease_set_at": tx.now})
-
-
-def release(
-    tx: Transaction, table: Table, lease: Lease, delay_seconds: int, values: Mapping[str, object]
-) -> None:
-    """Give the job back and store `values`; nobody leases it for `delay_seconds`."""
-    free = {
-        "lease_token": None,
-        "lease_expires_at": tx.now + delay_seconds,
-        "lease_set_at": tx.now,
-    }
-    write(tx, table, lease, {**free, **values})
-
-
-def advance(
-    tx: Transaction,
-    table: Table,
-    machine: Machine,
-    verb: str,
-    lease: Lease,
-    values: Mapping[str, object],
-    *,
-    ends: bool,
-) -> None:
-    """Move the leased job along `verb`'s transition and store `values`; `ends` frees the lease.
-
-    Raises:
-        LeaseLost: The lease is not ours any more, or the job is in no state `verb` starts from.
-    """
-    transition = machine.transition(verb)
-    changes: dict[str, object] = {**values, "state": transition.target, "lease_attempts": 0}
-    if ends:
-        changes |= {"lease_token": None, "ended_at": tx.now}
-    write(tx, table, lease, changes, transition.sources)
-
-
-def write(
-    tx: Transaction,
-    table: Table,
-    lease: Lease,
-    values: Mapping[str, object],
-    sources: Sequence[str] = (),
-) -> None:
-    """Store `values` in the leased job's row, if the lease is ours and its state is in `sources`.
-
-    Raises:
-        LeaseLost: It is not.
-    """
-    statement = _writing(table, tuple(values), sources=tuple(sources))
-    _write(tx, table, lease, statement, values)
-
-
-def count(tx: Transaction, table: Table, lease: Lease, column: str, more: int) -> None:
-    """Add to a count in the leased job's row, if the lease is ours.
-
-    Raises:
-        LeaseLost: It is not.
-    """
-    _write(tx, table, lease, _writing(table, (column,), is_adding=True), {column: more})
-
-
-def _write(
-    tx: Transaction,
-    table: Table,
-    lease: Lease,
-    statement: ReturningUpdate[tuple[int]],
-    values: Mapping[str, object],
-) -> None:
-    place = {"key": lease.key, "token": lease.token}
-    if len(tx.run(statement, place | _new(values))) != 1:
-        raise tx.refuse(LeaseLost(f"the lease on {table.name} {lease.key} was lost"))
 
 
 def _new(values: Mapping[str, object]) -> dict[str, object]:

@@ -12,16 +12,15 @@ from aggregator.service.storage.engine.states import AggregationJobState
 from aggregator.service.storage.engine.tables import aggregation_jobs, tasks
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.aggregation_jobs import (
+    AGGREGATION_JOBS,
     AggregationJob,
     finish_aggregation_job,
     forget_request,
     hold_aggregation_job,
     largest_job,
-    lease_aggregation_jobs,
     note_failure,
     note_sending,
     note_unprocessed,
-    release_aggregation_job,
     split_aggregation_job,
     store_job_location,
     store_request,
@@ -78,7 +77,7 @@ def test_a_leased_job_is_leased_by_nobody_else_until_it_expires(
     first = lease_job(store, seconds=60)
     assert (first.lease.attempts, first.lease.expires_at) == (1, clock.now() + 60)
     clock.advance(59)
-    assert store.run_sync("lease", lambda tx: lease_aggregation_jobs(tx, 1, 60)) == []
+    assert store.run_sync("lease", lambda tx: AGGREGATION_JOBS.lease(tx, 1, 60)) == []
     clock.advance(1)
     assert lease_job(store).lease.attempts == 2
 
@@ -87,7 +86,7 @@ def test_no_more_jobs_are_leased_than_were_asked_for(store: Database) -> None:
     for number in range(3, 6):
         upload(store, [number])
         create_job(store)
-    leased = store.run_sync("lease", lambda tx: lease_aggregation_jobs(tx, 3, 60))
+    leased = store.run_sync("lease", lambda tx: AGGREGATION_JOBS.lease(tx, 3, 60))
     assert [one.job.key for one in leased] == [1, 2, 3]
     assert len({one.lease.token for one in leased}) == 3
 
@@ -103,7 +102,7 @@ def test_no_more_jobs_are_leased_than_were_asked_for(store: Database) -> None:
         forget_request,
         split_aggregation_job,
         lambda tx, lease: hold_aggregation_job(tx, lease, "reason"),
-        lambda tx, lease: release_aggregation_job(tx, lease, 0),
+        lambda tx, lease: AGGREGATION_JOBS.release(tx, lease, 0),
         lambda tx, lease: store_job_location(tx, lease, "/elsewhere"),
     ],
     ids=[
@@ -138,8 +137,8 @@ def test_a_retry_leaves_a_job_to_the_driver_that_has_it_and_takes_one_that_waits
     leased = lease_job(store, seconds=60)
     retried = leased.job.job_id
     store.run_sync("retry", lambda tx: retry_aggregation_job(tx, retried))
-    store.run_sync("answer", lambda tx: release_aggregation_job(tx, leased.lease, 30))
-    assert store.run_sync("lease", lambda tx: lease_aggregation_jobs(tx, 1, 60)) == []
+    store.run_sync("answer", lambda tx: AGGREGATION_JOBS.release(tx, leased.lease, 30))
+    assert store.run_sync("lease", lambda tx: AGGREGATION_JOBS.lease(tx, 1, 60)) == []
     store.run_sync("retry", lambda tx: retry_aggregation_job(tx, retried))
     lease_job(store, seconds=60)
     clock.advance(60)  # its driver has died
@@ -177,7 +176,7 @@ def test_a_finished_job_leaves_a_bucket_counters_and_no_bodies(store: Database) 
     assert (summary.report_count, summary.checksum) == (3, checksum(IDS))
     assert bodies(store) == []
     assert counts(store) == {"aggregated": 3}
-    assert store.run_sync("lease", lambda tx: lease_aggregation_jobs(tx, 1, 60)) == []
+    assert store.run_sync("lease", lambda tx: AGGREGATION_JOBS.lease(tx, 1, 60)) == []
 
 
 def test_a_job_whose_reports_were_all_rejected_ends_without_a_request(store: Database) -> None:
@@ -229,14 +228,14 @@ def test_a_job_cannot_reject_a_report_that_is_not_in_it(store: Database) -> None
 
 def test_a_released_job_waits_and_keeps_its_attempts(store: Database, clock: ManualClock) -> None:
     leased = lease_job(store)
-    store.run_sync("release", lambda tx: release_aggregation_job(tx, leased.lease, 30))
+    store.run_sync("release", lambda tx: AGGREGATION_JOBS.release(tx, leased.lease, 30))
     clock.advance(29)
-    assert store.run_sync("lease", lambda tx: lease_aggregation_jobs(tx, 1, 60)) == []
+    assert store.run_sync("lease", lambda tx: AGGREGATION_JOBS.lease(tx, 1, 60)) == []
     clock.advance(1)
     again = lease_job(store)
     assert again.lease.attempts == 2
     store.run_sync(
-        "release", lambda tx: release_aggregation_job(tx, again.lease, 0, progressed=True)
+        "release", lambda tx: AGGREGATION_JOBS.release(tx, again.lease, 0, progressed=True)
     )
     assert lease_job(store).lease.attempts == 1
 
@@ -251,7 +250,7 @@ def test_an_operator_abandons_a_job_with_its_reports_or_frees_them(store: Databa
     assert counts(store) == {"dropped_by_operator": 3}
     assert create_job(store) is None
     with pytest.raises(LeaseLost):
-        store.run_sync("late", lambda tx: release_aggregation_job(tx, leased.lease, 0))
+        store.run_sync("late", lambda tx: AGGREGATION_JOBS.release(tx, leased.lease, 0))
 
 
 def test_reports_that_are_too_early_wait_for_another_job(
@@ -318,7 +317,7 @@ def test_a_request_is_forgotten_only_if_each_sending_of_it_was_refused(store: Da
     assert halves == [IDS[:2], IDS[2:]]
     assert lease_job(store).job.key == 2  # the first one is still ours
     assert job.state == "sent"
-    store.run_sync("release", lambda tx: release_aggregation_job(tx, leased.lease, 0))
+    store.run_sync("release", lambda tx: AGGREGATION_JOBS.release(tx, leased.lease, 0))
     first = lease_job(store).job
     assert (first.key, first.state, first.request, first.failures) == (1, "created", None, 0)
 
@@ -347,7 +346,7 @@ def test_jobs_grow_again_slowly_while_the_helper_takes_the_largest_allowed(
     store.run_sync("send", lambda tx: store_request(tx, leased.lease, bytes(2560), {}))
     store.run_sync("refused", lambda tx: note_unprocessed(tx, leased.lease))
     store.run_sync("split", lambda tx: split_aggregation_job(tx, leased.lease))
-    store.run_sync("release", lambda tx: release_aggregation_job(tx, leased.lease, 0))
+    store.run_sync("release", lambda tx: AGGREGATION_JOBS.release(tx, leased.lease, 0))
     for _ in range(2):
         finish_job(store, lease_job(store))
     assert bound() == 1280  # halves of a few bytes prove nothing
@@ -360,7 +359,7 @@ def test_a_held_job_is_driven_again_only_by_an_operator(store: Database) -> None
     leased = lease_job(store)
     store.run_sync("send", lambda tx: store_request(tx, leased.lease, b"exact", {}))
     store.run_sync("hold", lambda tx: hold_aggregation_job(tx, leased.lease, "garbled"))
-    assert store.run_sync("lease", lambda tx: lease_aggregation_jobs(tx, 1, 60)) == []
+    assert store.run_sync("lease", lambda tx: AGGREGATION_JOBS.lease(tx, 1, 60)) == []
     store.run_sync("retry", lambda tx: retry_aggregation_job(tx, leased.job.job_id))
     assert lease_job(store).job.request == b"exact"
     assert bodies(store) == IDS

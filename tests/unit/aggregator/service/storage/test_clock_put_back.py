@@ -3,14 +3,9 @@
 import pytest
 
 from aggregator.service.storage.engine.database import Database
-from aggregator.service.storage.engine.states import AggregationJobState
-from aggregator.service.storage.engine.tables import aggregation_jobs
-from aggregator.service.storage.jobs.aggregation_jobs import (
-    lease_aggregation_jobs,
-    release_aggregation_job,
-)
-from aggregator.service.storage.jobs.collection_jobs import lease_collection_jobs
-from aggregator.service.storage.jobs.leases import LATE_SECONDS, LeaseLost, due
+from aggregator.service.storage.jobs.aggregation_jobs import AGGREGATION_JOBS
+from aggregator.service.storage.jobs.collection_jobs import COLLECTION_JOBS
+from aggregator.service.storage.jobs.leases import LATE_SECONDS, LeaseLost
 from tests.support.clock import ManualClock
 from tests.support.store import collect, create_job, finish_job, lease_job, upload
 
@@ -18,8 +13,7 @@ HOUR = 3600
 
 
 def count_due(store: Database) -> int:
-    states = [AggregationJobState.CREATED, AggregationJobState.SENT]
-    return sum(store.read_sync("due", lambda tx: due(tx, aggregation_jobs, states)).values())
+    return sum(store.read_sync("due", AGGREGATION_JOBS.due).values())
 
 
 def test_a_job_that_was_made_by_a_clock_ahead_is_leased(
@@ -31,14 +25,14 @@ def test_a_job_that_was_made_by_a_clock_ahead_is_leased(
     clock.advance(-HOUR)
     assert count_due(store) == 1
     finish_job(store, lease_job(store))
-    assert len(store.run_sync("lease", lambda tx: lease_collection_jobs(tx, 1, 60))) == 1
+    assert len(store.run_sync("lease", lambda tx: COLLECTION_JOBS.lease(tx, 1, 60))) == 1
 
 
 def test_a_delay_that_was_set_by_a_clock_ahead_is_void(store: Database, clock: ManualClock) -> None:
     upload(store, range(3))
     create_job(store)
     leased = lease_job(store)
-    store.run_sync("wait", lambda tx: release_aggregation_job(tx, leased.lease, 60, reason="so"))
+    store.run_sync("wait", lambda tx: AGGREGATION_JOBS.release(tx, leased.lease, 60, reason="so"))
     assert count_due(store) == 0
     clock.advance(-LATE_SECONDS)
     assert count_due(store) == 0  # as if others had written it since our transaction began
@@ -58,4 +52,4 @@ def test_a_lease_by_a_clock_ahead_passes_on_and_its_old_holder_changes_nothing(
     with pytest.raises(LeaseLost):
         finish_job(store, leased)
     finish_job(store, again)
-    assert store.run_sync("lease", lambda tx: lease_aggregation_jobs(tx, 1, 60)) == []
+    assert store.run_sync("lease", lambda tx: AGGREGATION_JOBS.lease(tx, 1, 60)) == []

@@ -8,6 +8,7 @@ from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import BatchState, CollectionJobState, LedgerState
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.collection_jobs import (
+    COLLECTION_JOBS,
     BatchBusy,
     CollectionJob,
     create_collection_job,
@@ -17,9 +18,7 @@ from aggregator.service.storage.jobs.collection_jobs import (
     finish_collection_job,
     freeze_collection_job,
     get_collection_job,
-    lease_collection_jobs,
     note_refusal,
-    release_collection_job,
     store_share_location,
 )
 from aggregator.service.storage.jobs.leases import Lease, LeaseLost
@@ -105,7 +104,7 @@ def test_a_release_takes_two_transactions(store: Database) -> None:
         [LedgerState.CHARGED],
     )
     assert shares(store) == []
-    assert store.run_sync("lease", lambda tx: lease_collection_jobs(tx, 9, 60)) == []
+    assert store.run_sync("lease", lambda tx: COLLECTION_JOBS.lease(tx, 9, 60)) == []
 
 
 def test_a_finished_job_is_repeated_until_it_is_deleted(store: Database) -> None:
@@ -213,7 +212,7 @@ def test_two_overlapping_jobs_are_not_frozen_together(store: Database) -> None:
         lambda tx, lease: freeze_collection_job(tx, lease, b"other request", TENTH),
         lambda tx, lease: finish_collection_job(tx, lease, RESULT),
         lambda tx, lease: fail_collection_job(tx, lease, "{}"),
-        lambda tx, lease: release_collection_job(tx, lease, 0),
+        lambda tx, lease: COLLECTION_JOBS.release(tx, lease, 0),
         lambda tx, lease: store_share_location(tx, lease, "/elsewhere"),
     ],
     ids=["freeze", "finish", "fail", "release", "locate"],
@@ -261,8 +260,8 @@ def test_a_request_is_frozen_once_and_survives_its_driver(
 def test_a_released_job_waits(store: Database, clock: ManualClock) -> None:
     collect(store)
     leased = lease_collection(store)
-    store.run_sync("release", lambda tx: release_collection_job(tx, leased.lease, 30))
-    assert store.run_sync("lease", lambda tx: lease_collection_jobs(tx, 1, 60)) == []
+    store.run_sync("release", lambda tx: COLLECTION_JOBS.release(tx, leased.lease, 30))
+    assert store.run_sync("lease", lambda tx: COLLECTION_JOBS.lease(tx, 1, 60)) == []
     clock.advance(30)
     assert lease_collection(store).lease.attempts == 2
 
@@ -275,10 +274,10 @@ def test_a_retry_forgets_the_refusals_so_far_and_takes_no_lease_from_a_driver(
     store.run_sync("refused", lambda tx: note_refusal(tx, leased.lease))
     clock.advance(20)
     store.run_sync("retry", lambda tx: retry_collection_job(tx, job_id))
-    assert store.run_sync("lease", lambda tx: lease_collection_jobs(tx, 1, 60)) == []
+    assert store.run_sync("lease", lambda tx: COLLECTION_JOBS.lease(tx, 1, 60)) == []
     clock.advance(20)
     assert store.run_sync("refused", lambda tx: note_refusal(tx, leased.lease)) == 0
-    store.run_sync("release", lambda tx: release_collection_job(tx, leased.lease, 1_000))
+    store.run_sync("release", lambda tx: COLLECTION_JOBS.release(tx, leased.lease, 1_000))
     store.run_sync("retry", lambda tx: retry_collection_job(tx, job_id))
     assert lease_collection(store).job.job_id == job_id
 

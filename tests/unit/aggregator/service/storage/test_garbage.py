@@ -23,9 +23,9 @@ from aggregator.service.storage.jobs.aggregate_shares import (
     put_aggregate_share,
 )
 from aggregator.service.storage.jobs.aggregation_jobs import (
+    AGGREGATION_JOBS,
     create_aggregation_job,
     finish_aggregation_job,
-    lease_aggregation_jobs,
 )
 from aggregator.service.storage.jobs.answered_jobs import find_answered_job, put_answered_job
 from aggregator.service.storage.jobs.collection_jobs import (
@@ -206,7 +206,7 @@ def test_of_the_jobs_of_a_leader_that_selects_batches_those_of_the_newest_stay(
         create_aggregation_job(tx, TASK_ID, JobSize(1, 100), bucket=bucket)
 
     def finish(tx: Transaction) -> None:
-        (leased,) = lease_aggregation_jobs(tx, 1, 60)
+        (leased,) = AGGREGATION_JOBS.lease(tx, 1, 60)
         ids = reports_of_job(tx, leased.job.key).ids
         add_to_bucket(tx, TASK_ID, leased.job.bucket, adding(1), totals(ids))
         finish_aggregation_job(tx, leased.lease, ids, {})

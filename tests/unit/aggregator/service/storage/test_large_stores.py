@@ -15,8 +15,8 @@ from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import AggregationJobState, BatchState, ResourceState
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.aggregation_jobs import (
+    AGGREGATION_JOBS,
     create_aggregation_job,
-    lease_aggregation_jobs,
 )
 from aggregator.service.storage.reports.claims import JobSize
 from aggregator.service.storage.reports.reports import put_reports
@@ -86,7 +86,7 @@ def test_a_job_is_deleted_without_a_look_at_all_reports(
 def test_a_job_is_leased_and_made_without_a_look_at_all_that_have_ended(store: Database) -> None:
     def make_and_lease(tx: Transaction) -> None:
         assert create_aggregation_job(tx, TASK_ID, JobSize(1, 100)) is not None
-        assert len(lease_aggregation_jobs(tx, 1, 60, TASK_ID)) == 1
+        assert len(AGGREGATION_JOBS.lease(tx, 1, 60, TASK_ID)) == 1
 
     upload(store, range(2))
     alone = steps_of(store, make_and_lease)

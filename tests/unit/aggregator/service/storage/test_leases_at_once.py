@@ -9,11 +9,7 @@ import pytest
 
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.transaction import Transaction
-from aggregator.service.storage.jobs.aggregation_jobs import (
-    lease_aggregation_jobs,
-    release_aggregation_job,
-    renew_aggregation_job,
-)
+from aggregator.service.storage.jobs.aggregation_jobs import AGGREGATION_JOBS
 from aggregator.service.storage.jobs.leases import Lease
 from aggregator.service.storage.secrets.crypter import Crypter
 from tests.support.engines import ON_POSTGRESQL
@@ -25,11 +21,11 @@ LEASE_SECONDS = 60
 
 
 def renewed(tx: Transaction, lease: Lease) -> None:
-    renew_aggregation_job(tx, lease, LEASE_SECONDS)
+    AGGREGATION_JOBS.renew(tx, lease, LEASE_SECONDS)
 
 
 def released(tx: Transaction, lease: Lease) -> None:
-    release_aggregation_job(tx, lease, LEASE_SECONDS, reason="the helper does not answer")
+    AGGREGATION_JOBS.release(tx, lease, LEASE_SECONDS, reason="the helper does not answer")
 
 
 @pytest.mark.parametrize("write", [None, renewed, released])
@@ -50,7 +46,7 @@ def lease_late(
 ) -> int:
     """Let another process lease the only job, and a second go by; return how many are left."""
     time.sleep(1.1)
-    (leased,) = other.run_sync("lease", lambda tx: lease_aggregation_jobs(tx, 1, LEASE_SECONDS))
+    (leased,) = other.run_sync("lease", lambda tx: AGGREGATION_JOBS.lease(tx, 1, LEASE_SECONDS))
     if write is not None:
         other.run_sync("write", lambda tx: write(tx, leased.lease))
-    return len(lease_aggregation_jobs(tx, 1, LEASE_SECONDS))
+    return len(AGGREGATION_JOBS.lease(tx, 1, LEASE_SECONDS))

@@ -12,7 +12,7 @@ from aggregator.service.storage.batches.sums import Addition, accumulate
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.aggregation_jobs import (
-    due_aggregation_jobs,
+    AGGREGATION_JOBS,
     finish_aggregation_job,
     note_sending,
     store_request,
@@ -94,7 +94,7 @@ def test_the_usual_way_of_a_job_runs_statements_without_sqlalchemy(
         assert store.read_sync("waiting", tasks_with_unclaimed_reports) == [TASK_ID]
         assert store.read_sync("task", lambda tx: get_public_task(tx, TASK_ID)) is not None
         assert create_job(store, 6) is not None
-        assert store.read_sync("due", due_aggregation_jobs) == {TASK_ID: 1}
+        assert store.read_sync("due", AGGREGATION_JOBS.due) == {TASK_ID: 1}
         leased = lease_job(store)
         job, lease = leased.job.key, leased.lease
         ids = store.read_sync("read", lambda tx: reports_of_job(tx, job)).ids
@@ -128,7 +128,7 @@ def test_the_way_of_an_aggregation_job_builds_no_statement(
         built.clear()
         store.read_sync("waiting", tasks_with_unclaimed_reports)
         assert create_job(store, 5) is not None  # a part of the group, which is copied
-        store.read_sync("due", due_aggregation_jobs)
+        store.read_sync("due", AGGREGATION_JOBS.due)
         leased = lease_job(store)
         job, lease = leased.job.key, leased.lease
         ids = store.read_sync("read", lambda tx: reports_of_job(tx, job)).ids

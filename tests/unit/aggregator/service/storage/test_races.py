@@ -38,19 +38,19 @@ from aggregator.service.storage.engine.states import CollectionJobState
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.aggregate_shares import NewAggregateShare, put_aggregate_share
 from aggregator.service.storage.jobs.aggregation_jobs import (
+    AGGREGATION_JOBS,
     create_aggregation_job,
     finish_aggregation_job,
-    lease_aggregation_jobs,
     store_request,
 )
 from aggregator.service.storage.jobs.answered_jobs import find_answered_job, put_answered_job
 from aggregator.service.storage.jobs.collection_jobs import (
+    COLLECTION_JOBS,
     BatchBusy,
     create_collection_job,
     delete_collection_job,
     finish_collection_job,
     get_collection_job,
-    lease_collection_jobs,
     select_batch,
 )
 from aggregator.service.storage.jobs.job_shares import JobShare, leave_out, put_job_share
@@ -233,7 +233,7 @@ def test_a_batch_is_selected_for_one_collection(racers: Racers) -> None:
     leases = [
         leased.lease
         for leased in racers.store.run_sync(
-            "lease", lambda tx: lease_collection_jobs(tx, CONNECTIONS, 60)
+            "lease", lambda tx: COLLECTION_JOBS.lease(tx, CONNECTIONS, 60)
         )
     ]
     for time_ in range(3):
@@ -255,11 +255,11 @@ def test_a_job_is_leased_once(racers: Racers) -> None:
     for _ in range(20):
         create_job(racers.store, limit=2)
     results = racers.run(
-        lambda tx, _: [leased.job.key for leased in lease_aggregation_jobs(tx, 20, 60)]
+        lambda tx, _: [leased.job.key for leased in AGGREGATION_JOBS.lease(tx, 20, 60)]
     )
     leased = [key for keys in results if keys is not None for key in keys]
     assert len(leased) == len(set(leased))
-    rest = racers.store.run_sync("lease", lambda tx: lease_aggregation_jobs(tx, 20, 60))
+    rest = racers.store.run_sync("lease", lambda tx: AGGREGATION_JOBS.lease(tx, 20, 60))
     assert len(leased) + len(rest) == 20
 
 

@@ -17,7 +17,7 @@ from aggregator.service.storage.batches.closed import mark_collected
 from aggregator.service.storage.batches.sums import check_unchanged
 from aggregator.service.storage.engine.backends import Conflict
 from aggregator.service.storage.engine.transaction import Transaction
-from aggregator.service.storage.jobs.aggregation_jobs import lease_aggregation_jobs, store_request
+from aggregator.service.storage.jobs.aggregation_jobs import AGGREGATION_JOBS, store_request
 from aggregator.service.storage.jobs.collection_jobs import (
     create_collection_job,
     fail_collection_job,
@@ -142,7 +142,7 @@ def test_an_aggregation_job_is_retried_or_ends(racers: Racers) -> None:
         return abandon_aggregation_job(tx, job.job_id, returned=False)
 
     assert sum(filter(None, racers.run(work, StoreError))) == 10
-    assert racers.store.run_sync("lease", lambda tx: lease_aggregation_jobs(tx, 5, 60)) == []
+    assert racers.store.run_sync("lease", lambda tx: AGGREGATION_JOBS.lease(tx, 5, 60)) == []
 
 
 def test_a_batch_is_released_as_it_was_read_or_not_at_all(racers: Racers) -> None:

@@ -14,10 +14,7 @@ from aggregator.service.storage.engine.backends import Unreachable, UnreadableBo
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.objects import Objects, _Folder, objects_at
 from aggregator.service.storage.engine.transaction import Transaction
-from aggregator.service.storage.jobs.aggregation_jobs import (
-    lease_aggregation_jobs,
-    set_reports_aside,
-)
+from aggregator.service.storage.jobs.aggregation_jobs import AGGREGATION_JOBS, set_reports_aside
 from aggregator.service.storage.reports import bodies, giving_up
 from aggregator.service.storage.reports.claims import reports_of_job
 from aggregator.service.storage.reports.counters import DROPPED, Stage, report_counts
@@ -429,7 +426,7 @@ def test_no_worker_takes_a_job_whose_reports_are_being_given_up(
 
     def meanwhile(name: str, moment: str) -> None:
         if (name, moment) == ("give up bodies", "before commit"):
-            leased = other.run_sync("lease", lambda tx: lease_aggregation_jobs(tx, 9, 60))
+            leased = other.run_sync("lease", lambda tx: AGGREGATION_JOBS.lease(tx, 9, 60))
             taken.append(len(leased))
 
     store = make_store(tmp_path, clock, meanwhile, objects_at(f"file://{folder}"))

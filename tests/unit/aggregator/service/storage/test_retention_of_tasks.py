@@ -16,16 +16,16 @@ from aggregator.service.storage.jobs.aggregate_shares import (
     put_aggregate_share,
 )
 from aggregator.service.storage.jobs.aggregation_jobs import (
+    AGGREGATION_JOBS,
     create_aggregation_job,
     finish_aggregation_job,
-    lease_aggregation_jobs,
 )
 from aggregator.service.storage.jobs.answered_jobs import put_answered_job
 from aggregator.service.storage.jobs.collection_jobs import (
+    COLLECTION_JOBS,
     create_collection_job,
     fail_collection_job,
     finish_collection_job,
-    lease_collection_jobs,
 )
 from aggregator.service.storage.jobs.job_shares import JobShare, put_job_share
 from aggregator.service.storage.reports.claims import JobSize, reports_of_job
@@ -96,7 +96,7 @@ def live(store: Database, task_id: bytes) -> None:
 def aggregate_one(tx: Transaction, task_id: bytes, number: int) -> None:
     assert put_reports(tx, task_id, new_reports([number], number), MAX_REPORTS) == [None]
     assert create_aggregation_job(tx, task_id, JobSize(1, 100)) is not None
-    (leased,) = lease_aggregation_jobs(tx, 1, 60, task_id)
+    (leased,) = AGGREGATION_JOBS.lease(tx, 1, 60, task_id)
     ids = reports_of_job(tx, leased.job.key).ids
     add_to_bucket(tx, task_id, unit(number), adding(1), totals(ids, number))
     finish_aggregation_job(tx, leased.lease, ids, {})
@@ -104,7 +104,7 @@ def aggregate_one(tx: Transaction, task_id: bytes, number: int) -> None:
 
 def fail_a_collection(tx: Transaction, task_id: bytes, number: int) -> None:
     create_collection_job(tx, task_id, b"request %d" % number, units(50 + number, 60))
-    (leased,) = lease_collection_jobs(tx, 1, 60, task_id)
+    (leased,) = COLLECTION_JOBS.lease(tx, 1, 60, task_id)
     fail_collection_job(tx, leased.lease, "{}")
 
 

@@ -11,6 +11,7 @@ import anyio.lowlevel
 import pytest
 import structlog
 from structlog.testing import capture_logs
+from typing_extensions import override
 
 from aggregator.clock import Clock, SystemClock
 from aggregator.dap.profile import Role
@@ -19,14 +20,11 @@ from aggregator.service.runtime import Runtime
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.aggregation_jobs import (
+    AGGREGATION_JOBS,
     AggregationJob,
     create_aggregation_job,
-    due_aggregation_jobs,
-    lease_aggregation_jobs,
-    release_aggregation_job,
-    renew_aggregation_job,
 )
-from aggregator.service.storage.jobs.leases import Lease, Leased, LeaseLost
+from aggregator.service.storage.jobs.leases import Jobs, Lease, Leased, LeaseLost
 from aggregator.service.storage.operator.interventions import abandon_aggregation_job
 from aggregator.service.storage.operator.job_lists import list_waiting
 from aggregator.service.storage.reports.claims import JobSize
@@ -34,8 +32,7 @@ from aggregator.service.storage.reports.reports import put_reports
 from aggregator.service.storage.tasks.forgetting import begin_to_forget
 from aggregator.service.storage.tasks.tasks import end_task, put_task
 from aggregator.service.transport import scheduler as scheduler_module
-from aggregator.service.transport.permits import Permits
-from aggregator.service.transport.scheduler import DriverSettings, Jobs, Scheduler
+from aggregator.service.transport.scheduler import Driver, DriverSettings
 from tests.support.clock import ManualClock
 from tests.support.entropy import SeededEntropy
 from tests.support.patience import PATIENCE_SECONDS
@@ -49,13 +46,7 @@ from tests.support.store import (
     upload,
 )
 
-JOBS = Jobs(
-    "test",
-    due_aggregation_jobs,
-    lease_aggregation_jobs,
-    renew_aggregation_job,
-    release_aggregation_job,
-)
+JOBS = dataclasses.replace(AGGREGATION_JOBS, kind="test")
 OTHER = b"\x09" * 32
 Step = Callable[[Leased[AggregationJob]], Awaitable[None]]
 
@@ -87,17 +78,26 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scheduler_module, "_RENEWALS", 50 * LEASE_SECONDS)
 
 
-def scheduler_of(
-    store: Database,
-    step: Step,
-    concurrency: int = 5,
-    lease_seconds: int = 60,
-    jobs: Jobs[AggregationJob] = JOBS,
-) -> Scheduler[AggregationJob]:
+class Stepping(Driver[AggregationJob]):
+    """Does with a job what a test says."""
+
+    jobs = JOBS
+
+    def __init__(self, runtime: Runtime, settings: DriverSettings, step: Step) -> None:
+        super().__init__(runtime, settings)
+        self._given = step
+
+    @override
+    async def _step(self, leased: Leased[AggregationJob]) -> None:
+        await self._given(leased)
+
+
+def driver_of(
+    store: Database, step: Step, concurrency: int = 5, lease_seconds: int = 60
+) -> Stepping:
     runtime = Runtime(Role.LEADER, store, SystemClock(), SeededEntropy(b"scheduler"))
-    settings = DriverSettings(concurrency, lease_seconds, max_attempts=5)
-    permits = Permits(concurrency, concurrency, SystemClock().now)
-    return Scheduler(runtime, jobs, step, settings, permits)
+    settings = DriverSettings(concurrency, lease_seconds, 5, jobs_per_helper=concurrency)
+    return Stepping(runtime, settings, step)
 
 
 async def end(store: Database, leased: Leased[AggregationJob]) -> None:
@@ -120,7 +120,7 @@ async def test_every_job_is_stepped_and_what_fails_is_logged_by_its_id(store: Da
         stepped.append(key)
 
     with capture_logs([structlog.contextvars.merge_contextvars]) as logs:
-        assert await scheduler_of(store, step).run_once() == 5
+        assert await driver_of(store, step).run_once() == 5
     assert sorted(stepped) == [4, 5]
     assert {(log["job"], log["event"], log.get("reason")) for log in logs} == {
         (names[1], "job taken by another driver, or deleted", None),
@@ -148,10 +148,10 @@ async def test_a_job_that_stands_still_holds_up_no_other(store: Database) -> Non
         if len(ended) == 4:
             stop.set()
 
-    scheduler = scheduler_of(store, step, concurrency=2)
+    driver = driver_of(store, step, concurrency=2)
     with anyio.fail_after(PATIENCE_SECONDS):
         async with anyio.create_task_group() as group:
-            group.start_soon(partial(scheduler.run, stop, poll_seconds=2 * PATIENCE_SECONDS))
+            group.start_soon(partial(driver.run, stop, poll_seconds=2 * PATIENCE_SECONDS))
             await stop.wait()
             group.cancel_scope.cancel()
     assert ended == [2, 3, 4, 5]
@@ -167,7 +167,7 @@ async def test_what_is_under_way_ends_before_the_scheduler_does(store: Database)
         ended.append(leased.lease.key)
 
     with anyio.fail_after(PATIENCE_SECONDS):
-        await scheduler_of(store, step, concurrency=2).run(stop, poll_seconds=2 * PATIENCE_SECONDS)
+        await driver_of(store, step, concurrency=2).run(stop, poll_seconds=2 * PATIENCE_SECONDS)
     assert sorted(ended) == [1, 2]
 
 
@@ -187,37 +187,43 @@ async def test_a_task_that_is_being_forgotten_stops_no_other(store: Database) ->
         await end(store, leased)
         ended.append(leased.job.task_id)
 
-    assert await scheduler_of(store, step, concurrency=6).run_once() == 5
+    assert await driver_of(store, step, concurrency=6).run_once() == 5
     assert ended == [TASK_ID] * 5
 
 
-async def test_a_look_at_the_store_that_fails_is_not_the_last(store: Database) -> None:
+async def test_a_look_at_the_store_that_fails_is_not_the_last(
+    store: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stop = anyio.Event()
     looks: list[int] = []
+    look = Jobs.due
 
-    def due(tx: Transaction) -> dict[bytes, int]:
+    def due(jobs: Jobs[AggregationJob], tx: Transaction) -> dict[bytes, int]:
         looks.append(1)
         if len(looks) == 1:
             raise StoreError("no disk")
-        return due_aggregation_jobs(tx)
+        return look(jobs, tx)
 
     async def step(_leased: Leased[AggregationJob]) -> None:
         stop.set()
 
-    jobs = dataclasses.replace(JOBS, due=due)
+    monkeypatch.setattr(Jobs, "due", due)
     with anyio.fail_after(PATIENCE_SECONDS):
-        await scheduler_of(store, step, jobs=jobs).run(stop, poll_seconds=0.01)
+        await driver_of(store, step).run(stop, poll_seconds=0.01)
     assert len(looks) == 2
 
 
 @pytest.mark.usefixtures("often")
-async def test_a_step_that_outlasts_its_lease_is_made_by_one_driver_only(tmp_path: Path) -> None:
+async def test_a_step_that_outlasts_its_lease_is_made_by_one_driver_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By the store's clock, which goes on whenever all leases were renewed."""
     clock = ManualClock(1_000_000)
     store = store_of(tmp_path, clock)
     stop, is_late = anyio.Event(), anyio.Event()
     steps: list[int] = []
     renewals = Counter[int]()
+    renew_it = Jobs.renew
 
     async def step(leased: Leased[AggregationJob]) -> None:
         steps.append(leased.lease.key)
@@ -225,16 +231,16 @@ async def test_a_step_that_outlasts_its_lease_is_made_by_one_driver_only(tmp_pat
         await end(store, leased)
         stop.set()
 
-    def renew(tx: Transaction, lease: Lease, seconds: int) -> None:
-        renew_aggregation_job(tx, lease, seconds)
+    def renew(jobs: Jobs[AggregationJob], tx: Transaction, lease: Lease, seconds: int) -> None:
+        renew_it(jobs, tx, lease, seconds)
         renewals[lease.key] += 1
 
-    jobs = dataclasses.replace(JOBS, renew=renew)
+    monkeypatch.setattr(Jobs, "renew", renew)
     with anyio.fail_after(PATIENCE_SECONDS):
         async with anyio.create_task_group() as group:
             for _ in range(2):
-                scheduler = scheduler_of(store, step, 1, LEASE_SECONDS, jobs)
-                group.start_soon(partial(scheduler.run, stop, poll_seconds=0.01))
+                driver = driver_of(store, step, 1, LEASE_SECONDS)
+                group.start_soon(partial(driver.run, stop, poll_seconds=0.01))
             for _ in range(3):
                 before = renewals.copy()
                 while any(renewals[key] == before[key] for key in (1, 2)):  # noqa: ASYNC110  polled
@@ -246,16 +252,18 @@ async def test_a_step_that_outlasts_its_lease_is_made_by_one_driver_only(tmp_pat
 
 
 @pytest.mark.slow
-async def test_a_step_ends_before_a_lease_that_cannot_be_renewed(store: Database) -> None:
-    def busy(_tx: Transaction, _lease: Lease, _seconds: int) -> None:
+async def test_a_step_ends_before_a_lease_that_cannot_be_renewed(
+    store: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def busy(*_arguments: object) -> None:
         raise StoreError("busy")
 
     async def step(_leased: Leased[AggregationJob]) -> None:
         await anyio.sleep_forever()
 
-    jobs = dataclasses.replace(JOBS, renew=busy)
+    monkeypatch.setattr(Jobs, "renew", busy)
     with capture_logs() as logs, anyio.fail_after(PATIENCE_SECONDS):
-        await scheduler_of(store, step, concurrency=1, lease_seconds=3, jobs=jobs).run_once()
+        await driver_of(store, step, concurrency=1, lease_seconds=3).run_once()
     assert logs[-1]["event"] == "job left: its lease could not be renewed"
 
 
@@ -266,5 +274,5 @@ async def test_a_step_ends_when_its_job_is_not_ours_any_more(store: Database) ->
         await anyio.sleep_forever()
 
     with capture_logs() as logs, anyio.fail_after(PATIENCE_SECONDS):
-        await scheduler_of(store, step, 1, LEASE_SECONDS).run_once()
+        await driver_of(store, step, 1, LEASE_SECONDS).run_once()
     assert [log["event"] for log in logs] == ["job taken by another driver, or deleted"]
