@@ -3,8 +3,8 @@
 import dataclasses
 import math
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TypeVar
 
@@ -13,27 +13,16 @@ import httpx
 from anyio import to_thread
 from starlette.types import ASGIApp
 
-from aggregator.cli import sighup
 from aggregator.cli.garbage import collect_less_often
 from aggregator.cli.service.attendance import attendance, duties_of, shown_duties
 from aggregator.cli.service.health_checks import SumWatch, repeating, service_of
-from aggregator.cli.service.heap import keep_memory
-from aggregator.cli.service.listening import listen
-from aggregator.cli.service.processes import (
-    Part,
-    become_one_of,
-    do_apart,
-    processes_by_default,
-    succeeds_apart,
-)
 from aggregator.cli.service.reading import Reading
-from aggregator.cli.service.recording import recording
-from aggregator.cli.service.running import Opening, Service, Work, leave_out_of_collections, run
+from aggregator.cli.service.running import Service, Work, leave_out_of_collections
+from aggregator.cli.service.starting import start
 from aggregator.clock import SystemClock
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import resources_of
 from aggregator.entropy import SystemEntropy
-from aggregator.errors import AggregatorError, ConfigurationError
 from aggregator.service.config import (
     DEFERRED_LOOK_SECONDS,
     LEFT_LOOK_SECONDS,
@@ -59,18 +48,14 @@ from aggregator.service.storage.engine.store_check import StoreCheck
 from aggregator.service.storage.ledger.journal import Journal
 from aggregator.service.storage.opening import open_aggregator_store
 from aggregator.service.storage.reports.generations import rotate_generations
-from aggregator.service.storage.reports.object_check import prove_waiting, settle_place
+from aggregator.service.storage.reports.object_check import settle_place
 from aggregator.service.storage.tasks.garbage import collect_garbage
-from aggregator.service.storage.tasks.hpke_keys import list_hpke_keys
 from aggregator.service.telemetry.by_minute import ByMinute
 from aggregator.service.telemetry.compiling import AWAITED
 from aggregator.service.telemetry.health import Health
 from aggregator.service.telemetry.lines import log
-from aggregator.service.telemetry.logs import LogFormat, configure_logs
 from aggregator.service.transport.client import client_of
 from aggregator.service.transport.scheduler import DriverSettings
-from aggregator.service.transport.tls import tls_of
-from aggregator.service.web import descriptors
 from aggregator.service.web.app import create_app
 from aggregator.service.web.cross_origin import CrossOrigin
 
@@ -92,7 +77,7 @@ def serve_leader(
     reading: Reading[LeaderSettings], *, work: bool, processes: int | None = None
 ) -> None:
     """Run the leader's application, and with `work` its workers."""
-    _run(
+    start(
         reading,
         lambda read, part, check: _leader(read, check=check, **duties_of(part, work=work)),
         processes,
@@ -101,7 +86,7 @@ def serve_leader(
 
 def work_leader(reading: Reading[LeaderSettings], *, processes: int | None = None) -> None:
     """Run the leader's workers, and the health listener if there is one."""
-    _run(
+    start(
         reading,
         lambda read, part, check: _leader(
             read, check=check, **duties_of(part, serve=False, work=True)
@@ -115,7 +100,7 @@ def serve_helper(
     reading: Reading[HelperSettings], *, work: bool = False, processes: int | None = None
 ) -> None:
     """Run the helper's application, and with `work` its workers."""
-    _run(
+    start(
         reading,
         lambda read, part, check: _helper(read, check=check, **duties_of(part, work=work)),
         processes,
@@ -124,7 +109,7 @@ def serve_helper(
 
 def work_helper(reading: Reading[HelperSettings], *, processes: int | None = None) -> None:
     """Run the helper's workers, and the health listener if there is one."""
-    _run(
+    start(
         reading,
         lambda read, part, check: _helper(
             read, check=check, **duties_of(part, serve=False, work=True)
@@ -194,93 +179,6 @@ def leader_work(runtime: Runtime, settings: LeaderSettings, http: httpx.AsyncCli
     ]
 
 
-def _run(
-    reading: Reading[S],
-    opening: Callable[[S, Part, StoreCheck | None], Opening],
-    processes: int | None = 1,
-    *,
-    is_open: bool = True,
-) -> None:
-    """Run a service of these settings, in as many processes as asked for.
-
-    By default there is one for each core, but one alone if the system is to choose the port. With
-    `is_open` it listens at `listen`, and not only at `health_listen`.
-    """
-    settings = reading.now
-    keep_memory()
-    configure_logs(LogFormat(settings.log_format), settings.log_level, settings.role)
-    sighup.hold()
-    traces = recording(settings)  # begun by each process for itself
-    has_port = not settings.listen.endswith(":0")
-    if processes is None:
-        processes = processes_by_default() if has_port else 1
-    part = Part(0, processes)
-    if processes > 1 and not has_port:
-        raise ConfigurationError(
-            "listen: the port must not be 0, because all processes share it; or give --processes 1"
-        )
-    check = StoreCheck(settings.database_url)
-    check.before_serving()  # in this process: it leaves no thread, and no file open
-    if processes > 1 or _uses_objects(settings):
-        do_apart(lambda: _open_once(settings))
-    if processes > 1:
-        # Our processes share an address, and would share it with another service unnoticed.
-        with ExitStack() as tried:
-            for address in (settings.listen if is_open else None, settings.health_listen):
-                if address is not None:
-                    tried.enter_context(listen(address, reuse_port=False))
-        _make_room(settings.max_connections if is_open else 0, settings.outgoing_connections)
-        part = Part(become_one_of(processes, lambda: _read_again(reading)), processes)
-    # A large store is read by one process.
-    own = None if part.number and check.state == "due" else check
-    with traces:
-        anyio.run(
-            partial(run, reuse_port=processes > 1),
-            opening(reading.now, part, own),
-            lambda: opening(reading.again(), part, own),
-            backend_options={"use_uvloop": True},
-        )
-
-
-def _make_room(asked: int, outgoing: int) -> None:
-    """Raise the limit of descriptors for several processes, and say once if it is too low."""
-    most = descriptors.make_room(asked, outgoing)
-    descriptors.refuse_too_few(asked, most, outgoing)
-    descriptors.tell_if_fewer(asked, most, outgoing)
-
-
-def _uses_objects(settings: AggregatorSettings) -> bool:
-    return isinstance(settings, LeaderSettings) and settings.report_bodies is not None
-
-
-def _open_once(settings: AggregatorSettings) -> None:
-    """Check that store, object storage and certificate can be used with these settings."""
-    tls_of(settings)
-    database, journal = open_aggregator_store(settings)
-    database.read_sync("hpke keys", list_hpke_keys)  # decrypts them
-    settle_place(database)
-    database.prove_objects()
-    prove_waiting(database)
-    database.close()
-    journal.close()
-
-
-def _read_again(reading: Reading[S]) -> bool:
-    """Read the settings again if the store opens with them; return whether it does."""
-    before = reading.now
-    try:
-        settings = reading.again()
-    except AggregatorError as error:
-        log.error("settings stay as they were", reason=str(error))
-        return False
-
-    # This process must stay without threads, or it could not start others.
-    if succeeds_apart(lambda: _open_once(settings)):
-        return True
-    reading.now = before
-    return False
-
-
 @asynccontextmanager
 async def open_aggregator(settings: AggregatorSettings, role: Role) -> AsyncIterator[Runtime]:
     """Open an aggregator's store, in a thread, because another service may be answering."""
@@ -324,7 +222,7 @@ async def _leader(
             *_upkeep(settings, runtime, sums),
             repeating(rotate, GENERATIONS_SECONDS),
         ]
-        if _uses_objects(settings):
+        if settings.report_bodies is not None:
             works.append(_knowing_objects(runtime))
         if work:
             works += [warming_up(runtime), *leader_work(runtime, settings, http)]

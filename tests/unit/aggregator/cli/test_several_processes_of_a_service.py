@@ -145,7 +145,7 @@ def test_of_several_processes_none_that_serves_opens_reports(
             opening(reading.now, Part(number, of), None)
 
     monkeypatch.setattr(services, "_leader", leader)
-    monkeypatch.setattr(services, "_run", run)
+    monkeypatch.setattr(services, "start", run)
     config = tmp_path / "service.toml"
     config.write_text('service.role = "leader"\nservice.database = "store.sqlite"\n')
     is_working = work
