@@ -33,11 +33,6 @@ if TYPE_CHECKING:
 
     from aggregator.service.storage.engine.sqlite_check import PageCheck
 
-AS_BYTES = "as_bytes"
-"""An option of statements that read long values: whether the database sends values in binary.
-
-Each column of such a statement must be bytes or an integer."""
-
 Insert: TypeAlias = "sqlite.Insert | postgresql.Insert"
 
 

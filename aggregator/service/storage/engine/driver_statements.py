@@ -13,6 +13,11 @@ from sqlalchemy.dialects import registry
 from sqlalchemy.exc import DBAPIError, InvalidRequestError
 from sqlalchemy.sql.expression import Executable
 
+AS_BYTES = "as_bytes"
+"""An option of statements that read long values: whether the database sends values in binary.
+
+Each column of such a statement must be bytes or an integer."""
+
 Values = Mapping[str, object]
 _Process = Callable[[Any], Any]
 

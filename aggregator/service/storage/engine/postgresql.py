@@ -26,9 +26,8 @@ from sqlalchemy.sql.expression import Executable
 
 from aggregator.errors import ConfigurationError
 from aggregator.service.storage.engine import postgresql_backup
-from aggregator.service.storage.engine.backends import AS_BYTES
 from aggregator.service.storage.engine.backup_contents import BackupContents
-from aggregator.service.storage.engine.driver_statements import run
+from aggregator.service.storage.engine.driver_statements import AS_BYTES, run
 from aggregator.service.storage.engine.key_table import KeyTable
 from aggregator.service.storage.engine.postgresql_presence import PresenceLocks, present_at
 from aggregator.service.storage.engine.presence import Duty, Present

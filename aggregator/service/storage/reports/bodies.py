@@ -17,7 +17,8 @@ from sqlalchemy import bindparam, delete, func, insert, select
 
 from aggregator.errors import StoreError
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.engine.backends import AS_BYTES, Busy
+from aggregator.service.storage.engine.backends import Busy
+from aggregator.service.storage.engine.driver_statements import AS_BYTES
 from aggregator.service.storage.engine.objects import LEAST_BYTES, Objects
 from aggregator.service.storage.engine.transaction import Transaction
 
