@@ -57,7 +57,7 @@ def test_a_pair_speaks_tls_and_its_callers_show_certificates(
         for name in ("leader", "helper"):
             services.urls[name] = services.urls[name].replace("http:", "https:")
             shown = prefixed(servers.issue(name), "tls")
-            services.change(name, **shown, caller_ca=str(callers.certificate))
+            services.change(name, **shown, client_ca=str(callers.certificate))
         for name in ("leader", "collector"):
             shown = prefixed(callers.issue(f"{name} calls"), "client")
             services.change(name, **shown, peer_ca=str(servers.certificate))

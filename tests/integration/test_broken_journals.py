@@ -76,11 +76,11 @@ async def test_a_damaged_journal_holds_shares_back_and_nothing_else_until_it_is_
     said = await prio("status", "--config", config)
     assert said.returncode == 1
     assert "no result leaves" in said.stdout
-    assert "`prio store restored --journal-damaged` mends it" in said.stdout
-    plain = await prio("store", "restored", "--config", config, "--backup-time", "2026-11-02")
+    assert "`prio store after-restore --journal-damaged` mends it" in said.stdout
+    plain = await prio("store", "after-restore", "--config", config, "--backup-time", "2026-11-02")
     assert plain.returncode == 2
     with patch.object(reconciliation, "log") as told:
-        mended = await prio("store", "restored", "--config", config, "--journal-damaged")
+        mended = await prio("store", "after-restore", "--config", config, "--journal-damaged")
     assert (mended.returncode, mended.stderr) == (0, ""), mended
     assert "releases kept" in mended.stdout
     told.error.assert_not_called()  # nothing is wrong any more
@@ -103,12 +103,12 @@ async def test_a_lost_journal_is_made_anew_from_a_store_that_is_whole(
     journal, config = tmp_path / "leader.sqlite.journal", leader_file(tmp_path)
     before = journal.read_bytes()
     journal.unlink() if content is None else journal.write_bytes(content)
-    with pytest.raises(JournalError, match="prio store restored --journal-damaged"):
+    with pytest.raises(JournalError, match="prio store after-restore --journal-damaged"):
         pair.leader.restart()
     said = await prio("status", "--config", config)
     assert said.returncode == 2  # with which the service ends too, and is not started again
-    assert "prio store restored --journal-damaged" in said.stderr
-    mended = await prio("store", "restored", "--config", config, "--journal-damaged")
+    assert "prio store after-restore --journal-damaged" in said.stderr
+    mended = await prio("store", "after-restore", "--config", config, "--journal-damaged")
     assert mended.returncode == 0, mended
     assert journal.read_bytes() == before
     pair.leader.start()
@@ -146,7 +146,7 @@ async def test_the_other_party_s_journal_is_called_that_until_the_own_one_is_bac
     assert f"no result leaves: the journal of releases {journal} is that of the helper's" in (
         said.stdout
     )
-    mended = await prio("store", "restored", "--config", config, "--journal-damaged")
+    mended = await prio("store", "after-restore", "--config", config, "--journal-damaged")
     assert (mended.returncode, "is that of the helper's" in mended.stderr) == (2, True), mended
     assert journal.read_bytes() == theirs
 
@@ -166,6 +166,6 @@ async def test_a_journal_that_is_lost_behind_another_one_is_written_again(tmp_pa
     ours = journal.read_bytes()
     journal.write_bytes((tmp_path / "helper.sqlite.journal").read_bytes())
     journal.rename(tmp_path / "away")
-    mended = await prio("store", "restored", "--config", config, "--journal-damaged")
+    mended = await prio("store", "after-restore", "--config", config, "--journal-damaged")
     assert mended.returncode == 0, mended
     assert journal.read_bytes() == ours

@@ -135,13 +135,13 @@ async def test_a_batch_without_its_keys_is_no_release_of_the_helpers(
     (reason,) = reasons(pair)
     assert reason is not None
     assert "the keys of 1 of the batch's sums are lost or damaged" in reason
-    assert "`prio store restored --trust-journal`" in reason
+    assert "`prio store after-restore --trust-journal`" in reason
     for service in (pair.leader, pair.helper):
         assert await service.database.read("ledger", list_ledger) == []
 
     config = leader_file(tmp_path)
     done = await to_thread.run_sync(
-        lambda: run_here("store", "restored", "--config", config, "--trust-journal")
+        lambda: run_here("store", "after-restore", "--config", config, "--trust-journal")
     )
     assert (done.returncode, done.stderr) == (0, "1 sums had lost their key and were closed\n")
     await later(pair)
@@ -184,7 +184,7 @@ async def test_a_sum_under_a_store_key_that_is_missing_is_not_lost(
     assert f"if no store key ever had that name, it was read from the key file {tmp_path}" in reason
     assert await pair.helper.database.read("ledger", list_ledger) == []
 
-    restored = ("store", "restored", "--config", leader_file(tmp_path), "--trust-journal")
+    restored = ("store", "after-restore", "--config", leader_file(tmp_path), "--trust-journal")
     done = await to_thread.run_sync(lambda: run_here(*restored))
     left, said = done.stderr.splitlines()
     assert left == "0 sums had lost their key and were closed"
@@ -206,7 +206,7 @@ async def test_a_sum_under_a_store_key_that_is_gone_is_closed_when_a_person_says
 ) -> None:
     await pair.leader.database.run("lock", under_another_store_key)
     location = (await pair.ask()).headers["location"]
-    restored = ("store", "restored", "--config", leader_file(tmp_path), "--trust-journal")
+    restored = ("store", "after-restore", "--config", leader_file(tmp_path), "--trust-journal")
     for wrong, why in (("0" * 8, "no sum that is not collected"), ("?", "must be 8 hexadecimal")):
         named = (*restored, "--lost-store-key", wrong)
         refused = await to_thread.run_sync(lambda named=named: run_here(*named))
@@ -234,7 +234,7 @@ async def test_a_key_file_of_noise_is_named_and_not_many_store_keys(
     assert f"no store has so many, so the key file {file} is damaged: bring it back" in fault
 
     file.unlink()
-    restored = ("store", "restored", "--config", leader_file(tmp_path), "--trust-journal")
+    restored = ("store", "after-restore", "--config", leader_file(tmp_path), "--trust-journal")
     done = await to_thread.run_sync(lambda: run_here(*restored))
     assert (done.returncode, done.stderr) == (0, "5 sums had lost their key and were closed\n")
 
@@ -278,7 +278,7 @@ async def test_a_helper_that_has_lost_its_keys_says_so_and_spends_nothing(
     (tmp_path / "helper.key").write_text("A" * 43)
     (tmp_path / "helper.key").chmod(0o600)
     done = await to_thread.run_sync(
-        lambda: run_here("store", "restored", "--config", helpers, "--trust-journal")
+        lambda: run_here("store", "after-restore", "--config", helpers, "--trust-journal")
     )
     assert done.returncode == 0, done
     again = (await pair.ask(pair.interval(units=2))).headers["location"]

@@ -98,7 +98,7 @@ async def test_a_lost_databases_keys_are_destroyed_when_its_operator_says_that_i
     pair: Pair, tmp_path: Path, name: str
 ) -> None:
     hours, _ = await gone_back(pair, tmp_path, name)
-    restored = ("store", "restored", "--config", settings_of(tmp_path, name))
+    restored = ("store", "after-restore", "--config", settings_of(tmp_path, name))
     done = await prio(*restored, "--trust-journal")
     assert done.returncode == 0
     assert done.stderr.splitlines() == [
@@ -127,7 +127,9 @@ async def test_a_command_that_is_refused_destroys_no_keys(
     before = keys.read_bytes()
     if "does not exist" in why:
         (tmp_path / "leader.sqlite.journal").unlink()
-    refused = await prio("store", "restored", "--config", settings_of(tmp_path, "leader"), *words)
+    refused = await prio(
+        "store", "after-restore", "--config", settings_of(tmp_path, "leader"), *words
+    )
     assert refused.returncode != 0
     assert why in refused.stderr
     assert keys.read_bytes() == before

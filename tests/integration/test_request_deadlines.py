@@ -52,7 +52,9 @@ async def test_uploads_behind_a_store_that_is_held_are_sent_away_and_lost_to_nob
     pair: Pair,
 ) -> None:
     leader = LeaderResources(pair.leader.runtime, LEADER_SETTINGS)
-    app = create_app("leader", [leader.router()], answer_seconds=SECONDS, direct=leader.direct())
+    app = create_app(
+        "leader", [leader.router()], answer_seconds=SECONDS, fast_routes=leader.fast_routes()
+    )
     bodies = [encode(UploadRequest(tuple(await pair.reports([0])))) for _ in range(5)]
     store = Store(pair.leader, "upload")
     answers: list[httpx.Response] = []
@@ -74,7 +76,7 @@ async def test_uploads_behind_a_store_that_is_held_are_sent_away_and_lost_to_nob
         assert {answer.status_code for answer in answers[:4]} == {503}
         assert {answer.headers["retry-after"] for answer in answers[:4]} == {"1"}
         answers.clear()
-        in_time = create_app("leader", [leader.router()], direct=leader.direct())
+        in_time = create_app("leader", [leader.router()], fast_routes=leader.fast_routes())
         http._transport = httpx.ASGITransport(in_time)  # nothing is held any more
         for body in bodies:
             await upload(body)

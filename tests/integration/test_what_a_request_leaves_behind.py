@@ -139,7 +139,9 @@ class Aggregator:
         limits = {"max_bytes_in_flight": max_bytes_in_flight, "answer_seconds": answer_seconds}
         if self.service is self.pair.leader:
             leader = LeaderResources(runtime, LeaderSettings(database="x", max_body_size=LIMIT))
-            return create_app("leader", [leader.router()], direct=leader.direct(), **limits)
+            return create_app(
+                "leader", [leader.router()], fast_routes=leader.fast_routes(), **limits
+            )
         helper = HelperResources(runtime, HelperSettings(database="x", max_body_size=LIMIT))
         return create_app("helper", [helper.router()], **limits)
 

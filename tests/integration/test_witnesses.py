@@ -61,7 +61,7 @@ async def set_back(pair: Pair, folder: Path, service: Service) -> None:
 
 
 def restore(service: Service) -> None:
-    """Do what `prio store restored --backup-time` does now, by the pair's clock."""
+    """Do what `prio store after-restore --backup-time` does now, by the pair's clock."""
     service.database.run_sync(
         "close restored", lambda tx: presume_released(tx, service.role, tx.now, 60)
     )
@@ -80,7 +80,7 @@ async def test_who_was_set_back_with_its_journal_releases_nothing_until_it_is_pu
     (job,) = pair.leader.database.read_sync("waiting", lambda tx: list_blocked_jobs(tx, 9))
     assert job.reason is not None
     assert SetBack.title in job.reason
-    assert "`prio store restored --backup-time`" in job.reason
+    assert "`prio store after-restore --backup-time`" in job.reason
     assert (await pair.poll(location)).body == b""
     entries = await service.database.read("ledger", list_ledger)
     assert [each.state for each in entries if each.state is LedgerState.CHARGED] == [

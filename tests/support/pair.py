@@ -150,7 +150,8 @@ class Service:
         below = resources, EndpointPaths(self.runtime)
         if isinstance(self.settings, LeaderSettings):
             leader = LeaderResources(self.runtime, self.settings, self.grouping)
-            app = create_app(name, [leader.router()], direct=leader.direct(), below=below)
+            routes = leader.fast_routes()
+            app = create_app(name, [leader.router()], fast_routes=routes, below=below)
         else:
             helper = HelperResources(self.runtime, self.settings)
             app = create_app(name, [helper.router()], below=below)

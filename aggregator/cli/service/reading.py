@@ -16,7 +16,7 @@ S = TypeVar("S", LeaderSettings, HelperSettings, CollectorSettings)
 FIXED = (
     *("database", "release_journal", "report_bodies"),
     *("listen", "health_listen", "traces_endpoint"),
-    *("tls_certificate", "tls_key", "caller_ca"),
+    *("tls_certificate", "tls_key", "client_ca"),
 )
 """Settings that only take effect at a restart."""
 

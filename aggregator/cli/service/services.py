@@ -143,7 +143,7 @@ def leader_app(runtime: Runtime, settings: LeaderSettings) -> ASGIApp:
         "leader",
         [answering.router()],
         settings.max_bytes_in_flight,
-        direct=answering.direct(),
+        fast_routes=answering.fast_routes(),
         below=(resources, EndpointPaths(runtime)),
     )
     return CrossOrigin(app, resources)

@@ -104,7 +104,7 @@ def give_up_bodies(
 
 
 @app.command()
-def restored(
+def after_restore(
     backup_time: Annotated[
         str | None,
         typer.Option(

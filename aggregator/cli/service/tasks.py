@@ -179,7 +179,7 @@ def add(
         typer.Option(
             min=0,
             max=MAX_DAYS,
-            help="Set the retention of each added task, as `prio task keep --days` does.",
+            help="Set the retention of each added task, as `prio task retention --days` does.",
         ),
     ] = None,
 ) -> None:
@@ -256,7 +256,7 @@ def show(
 
 
 @app.command(cls=TaskCommand)
-def keep(
+def retention(
     task_id: TaskArgument,
     days: Annotated[
         int | None, typer.Option(min=0, max=MAX_DAYS, help="How many days to keep what has ended.")

@@ -71,7 +71,7 @@ class AggregatorSettings(ServiceSettings):
         "with .journal added. Better on another disk than the database, and never in its "
         "backups.",
     )
-    caller_ca: Path | None = Field(
+    client_ca: Path | None = Field(
         None,
         description="A PEM file with authorities. Callers that need a token must then also show "
         "a certificate from one of them; other callers need no certificate. Needs "
@@ -95,7 +95,7 @@ class AggregatorSettings(ServiceSettings):
     retention_seconds: Seconds = Field(
         90 * 86_400,
         description="How long ended jobs, answers that nobody can ask for any more, and the "
-        "counts of collected batches are kept; `prio task keep` sets it for one task.",
+        "counts of collected batches are kept; `prio task retention` sets it for one task.",
     )
     max_bytes_in_flight: int = Field(
         MAX_BYTES_IN_FLIGHT,
@@ -173,9 +173,9 @@ class AggregatorSettings(ServiceSettings):
 
     @model_validator(mode="after")
     def _can_ask_for_certificates(self) -> Self:
-        if self.caller_ca is not None and self.tls_certificate is None:
+        if self.client_ca is not None and self.tls_certificate is None:
             raise ValueError(
-                "caller_ca: needs tls_certificate and tls_key: only TLS has certificates of callers"
+                "client_ca: needs tls_certificate and tls_key: only TLS has certificates of callers"
             )
         return self
 

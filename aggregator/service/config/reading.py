@@ -58,7 +58,7 @@ def read_settings(path: Path | None) -> AnySettings:
 
 _PATHS = (
     *("database", "store_key_file", "token_file", "release_journal"),
-    *("tls_certificate", "tls_key", "caller_ca", "peer_ca", "client_certificate", "client_key"),
+    *("tls_certificate", "tls_key", "client_ca", "peer_ca", "client_certificate", "client_key"),
 )
 """Settings that name files, relative to the service file's folder unless absolute."""
 

@@ -34,7 +34,7 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "tls": (
         "tls_certificate",
         "tls_key",
-        "caller_ca",
+        "client_ca",
         "peer_ca",
         "client_certificate",
         "client_key",

@@ -94,7 +94,7 @@ class LeaderResources(AggregatorResources):
             },
         )
 
-    def direct(self) -> dict[Resource, Handler]:
+    def fast_routes(self) -> dict[Resource, Handler]:
         """Return what bypasses the framework's layers: uploads, as each phone sends its own."""
         (uploads,) = (
             each

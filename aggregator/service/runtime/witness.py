@@ -39,6 +39,6 @@ def check_witness(tx: Transaction, task: Task, witnessed: Sequence[Batch], whose
         raise SetBack(
             f"the {whose} has {forgotten} batches of its last {len(witnessed)} whose release this "
             "aggregator has forgotten: its store and its journal were set back together, and "
-            "`prio store restored --backup-time` says what to do",
+            "`prio store after-restore --backup-time` says what to do",
             task.task_id,
         )

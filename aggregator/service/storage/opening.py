@@ -168,8 +168,8 @@ def _refuse_lost_store(url: str, journal: Journal) -> None:
     raise ConfigurationError(
         f"database: there is no store {backend(url).name}, and the journal {journal.name} is that "
         f"of one, with {len(journal.releases()):,} releases: is its disk there? Bring it back, or "
-        "a backup; if it is lost for ever, `prio store restored --trust-journal` begins an empty "
-        "one"
+        "a backup; if it is lost for ever, `prio store after-restore --trust-journal` begins an "
+        "empty one"
     )
 
 

@@ -63,12 +63,12 @@ class Identity:
             ) from None
 
 
-def serving_context(identity: Identity, caller_ca: Path | None) -> ssl.SSLContext:
+def serving_context(identity: Identity, client_ca: Path | None) -> ssl.SSLContext:
     """Return the TLS context with which a service serves its callers.
 
     Args:
         identity: What it shows.
-        caller_ca: A PEM file of authorities. Callers may show a certificate of theirs, but of no
+        client_ca: A PEM file of authorities. Callers may show a certificate of theirs, but of no
             others; `web.auth` decides about callers that show none.
 
     Raises:
@@ -78,8 +78,8 @@ def serving_context(identity: Identity, caller_ca: Path | None) -> ssl.SSLContex
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     identity.show(context)
-    if caller_ca is not None:
-        _trust(context, "caller_ca", caller_ca)
+    if client_ca is not None:
+        _trust(context, "client_ca", client_ca)
         context.verify_mode = ssl.CERT_OPTIONAL
     return context
 
@@ -93,8 +93,8 @@ def tls_of(settings: ServiceSettings) -> ssl.SSLContext | None:
     identity = Identity.served(settings)
     if identity is None:
         return None
-    caller_ca = settings.caller_ca if isinstance(settings, AggregatorSettings) else None
-    return serving_context(identity, caller_ca)
+    client_ca = settings.client_ca if isinstance(settings, AggregatorSettings) else None
+    return serving_context(identity, client_ca)
 
 
 def asking_context(peer_ca: Path | None = None, identity: Identity | None = None) -> ssl.SSLContext:

@@ -35,8 +35,8 @@ from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.metrics import REQUEST_SECONDS
 from aggregator.service.telemetry.tracing import new_trace_id, read_traceparent
 from aggregator.service.web.below_path import BelowPath, Paths
-from aggregator.service.web.body_budget import SCOPE_KEY, Intake
-from aggregator.service.web.fast_route import IS_TOLD_TOGETHER, Direct, Handler, OnError
+from aggregator.service.web.body_budget import SCOPE_KEY, BodyBudget
+from aggregator.service.web.fast_route import IS_TOLD_TOGETHER, FastRoute, Handler, OnError
 from aggregator.service.web.plain_paths import is_plain
 from aggregator.service.web.problems import (
     abort_response,
@@ -68,7 +68,7 @@ def create_app(
     routers: Iterable[APIRouter],
     max_bytes_in_flight: int = MAX_BYTES_IN_FLIGHT,
     answer_seconds: float = ANSWER_SECONDS,
-    direct: Mapping[Resource, Handler] = MappingProxyType({}),
+    fast_routes: Mapping[Resource, Handler] = MappingProxyType({}),
     below: tuple[Iterable[Resource], Paths] | None = None,
     on_http_error: OnError | None = None,
 ) -> FastAPI:
@@ -79,7 +79,7 @@ def create_app(
         routers: What it serves.
         max_bytes_in_flight: The most bytes of all requests' bodies together.
         answer_seconds: How long a request may wait for its answer once it has been received.
-        direct: Resources that are answered without the framework's layers.
+        fast_routes: Resources that are answered without the framework's layers.
         below: Resources that are also served below other paths, and a function that returns these.
         on_http_error: Answers what HTTP itself refuses, if not by a problem document.
     """
@@ -101,11 +101,11 @@ def create_app(
     app.add_exception_handler(Exception, _on_failure)
     inside: ASGIApp = app.framework
     on_error = partial(_answer_nearest, answering)
-    for resource, handle in direct.items():
-        inside = Direct(inside, resource, handle, on_error)
+    for resource, handle in fast_routes.items():
+        inside = FastRoute(inside, resource, handle, on_error)
     if below is not None:
         inside = BelowPath(inside, *below, on_error)
-    app.layers = Edge(inside, Intake(max_bytes_in_flight), answer_seconds)
+    app.layers = Edge(inside, BodyBudget(max_bytes_in_flight), answer_seconds)
     return app
 
 
@@ -137,10 +137,10 @@ class Edge:
     logs the outcome.
     """
 
-    def __init__(self, app: ASGIApp, intake: Intake, answer_seconds: float) -> None:
-        """Wrap `app`, whose request bodies share `intake`, and limit its time to answer."""
+    def __init__(self, app: ASGIApp, budget: BodyBudget, answer_seconds: float) -> None:
+        """Wrap `app`, whose request bodies share `budget`, and limit its time to answer."""
         self._app = app
-        self._intake = intake
+        self._budget = budget
         self._answer_seconds = answer_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -154,7 +154,7 @@ class Edge:
         handling.end_in(self._answer_seconds)
 
         async def receive_in_its_own_time() -> Message:
-            handling.end = math.inf  # `intake` says how long a body may take
+            handling.end = math.inf  # the budget says how long a body may take
             message = await receive()
             handling.end_in(self._answer_seconds)
             return message
@@ -172,7 +172,7 @@ class Edge:
         bound = structlog.contextvars.bind_contextvars(trace_id=trace_id, task=...)
         try:
             try:
-                with self._intake.request() as scope[SCOPE_KEY], handling:
+                with self._budget.request() as scope[SCOPE_KEY], handling:
                     app = self._app if is_plain(scope) else _NOT_FOUND
                     await app(scope, receive_in_its_own_time, send_and_note)
                 if not status:

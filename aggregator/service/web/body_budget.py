@@ -50,7 +50,7 @@ class BodyTooSlow(Problem):
     title = "The body came too slowly"
 
 
-class Intake:
+class BodyBudget:
     """The budget of one application."""
 
     def __init__(self, budget: int) -> None:
@@ -151,7 +151,7 @@ class Intake:
 
 
 async def read_body(request: Request, limit: int) -> bytes:
-    """Return the body of a request to an application that has an intake; see `Body.read`."""
+    """Return the body of a request to an application that has a budget; see `Body.read`."""
     body: Body = request.scope[SCOPE_KEY]
     return await body.read(request, limit)
 
@@ -164,11 +164,11 @@ class Body:
         task: The task of the request; None if it has none.
     """
 
-    def __init__(self, intake: Intake) -> None:
-        """Take its bytes from the budget of `intake`."""
+    def __init__(self, budget: BodyBudget) -> None:
+        """Take its bytes from `budget`."""
         self.held = 0
         self.task: TaskId | None = None
-        self._intake = intake
+        self._budget = budget
         self._began = 0.0
         self._limit: TimeLimit | None = None  # while it comes
         self._problem: Problem = BodyTooSlow(f"it must come at {PACE} bytes a second or faster")
@@ -210,7 +210,7 @@ class Body:
         _error: BaseException | None,
         _traceback: TracebackType | None,
     ) -> None:
-        self._intake.end(self)
+        self._budget.end(self)
 
     async def read(self, request: Request, limit: int) -> bytes:
         """Return the whole body, which can be read once.
@@ -239,7 +239,7 @@ class Body:
     async def _content(self, request: Request, limit: int) -> bytes:
         pieces: list[bytes | bytearray] = []
         size = 0
-        self._intake.begin(self)
+        self._budget.begin(self)
         try:
             is_coming = True
             while is_coming:
@@ -254,13 +254,13 @@ class Body:
                     await self._add(pieces, chunk)
             return b"".join(pieces)
         finally:
-            self._intake.keep(self)
+            self._budget.keep(self)
             # An exception has this frame in its traceback, and may be kept until garbage is
             # collected, long after its bytes were given to others.
             pieces.clear()
 
     async def _add(self, pieces: list[bytes | bytearray], chunk: bytes) -> None:
-        await self._intake.take(self, len(chunk))
+        await self._budget.take(self, len(chunk))
         self.held += len(chunk)
         last = pieces[-1] if pieces else b""
         if isinstance(last, bytearray) and len(last) < _PIECE:

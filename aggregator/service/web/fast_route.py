@@ -19,7 +19,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 OnError = Callable[[Request, Exception], Awaitable[Response]]
 
 
-class Direct:
+class FastRoute:
     """A layer that answers one resource and passes everything else on."""
 
     def __init__(

@@ -152,7 +152,7 @@ def test_a_largest_epsilon_that_is_set_refuses_exact_results_even_at_the_default
         ),
         ('tls.tls_certificate = "a.pem"', "tls_certificate: give both tls_certificate and tls_key"),
         ('tls.client_key = "a.pem"', "client_certificate: give both"),
-        ('tls.caller_ca = "a.pem"', "caller_ca: needs tls_certificate"),
+        ('tls.client_ca = "a.pem"', "client_ca: needs tls_certificate"),
         ('service.listen = "8001"', "listen: must be host:port"),
         ('service.listen = "127.0.0.1:port"', "listen"),
         ('service.listen = "127.0.0.1:70000"', "listen"),

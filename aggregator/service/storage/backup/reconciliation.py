@@ -73,9 +73,9 @@ def reconcile(
         if has_had_one and not may_be_missing:
             raise JournalError(
                 f"the journal of releases {journal.name} does not exist or is empty, and this "
-                "store has had one: bring it back. If it is lost, `prio store restored "
+                "store has had one: bring it back. If it is lost, `prio store after-restore "
                 "--journal-damaged` rewrites it from a store that never went back to a backup; for "
-                "one that did, `prio store restored --backup-time` closes what may have been "
+                "one that did, `prio store after-restore --backup-time` closes what may have been "
                 "released since"
             )
         journal.create(Owner(role, _new_number(database) if number is None else number))

@@ -63,8 +63,8 @@ def why_unreadable(found: WithoutKey) -> str | None:
 def when_lost(place: str) -> str:
     """Return what to do about keys that are lost from a place, or damaged there."""
     return (
-        f"bring {place} back; if it is gone, `prio store restored --trust-journal` closes those "
-        "units of time"
+        f"bring {place} back; if it is gone, `prio store after-restore --trust-journal` closes "
+        "those units of time"
     )
 
 
@@ -82,6 +82,6 @@ def when_locked(found: WithoutKey) -> tuple[str, str]:
     named = f"{', '.join(names[:SHOWN_NAMES])}{more}"
     way = (
         f"no store has so many, so {found.place} is damaged: bring it back; if it is lost, remove "
-        "it, and `prio store restored --trust-journal` closes those units of time"
+        "it, and `prio store after-restore --trust-journal` closes those units of time"
     )
     return f"under {len(names):,} store keys ({named}) which store_key does not have", way

@@ -145,6 +145,6 @@ def ahead(name: str, newer: Sequence[int]) -> KeysAhead:
     return KeysAhead(
         f"the database is older than its keys: {name} has those of {len(newer):,} sums that came "
         "later. Nothing is destroyed until you decide: put the newest database back, with its "
-        "-wal. Only if it is lost, `prio store restored` destroys these keys, and with them the "
-        "sums (docs/operations/backups.md, Go back to a backup)"
+        "-wal. Only if it is lost, `prio store after-restore` destroys these keys, and with them "
+        "the sums (docs/operations/backups.md, Go back to a backup)"
     )

@@ -44,7 +44,7 @@ from aggregator.service.storage.secrets.files import sync_path, write_at
 HEADER_SIZE = len(to_header(Owner("leader", 0))[0])
 """The bytes of a first line, the same for either role."""
 
-_MENDED = "`prio store restored --journal-damaged` mends it"
+_MENDED = "`prio store after-restore --journal-damaged` mends it"
 
 
 class JournalFile:

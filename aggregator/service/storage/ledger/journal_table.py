@@ -107,7 +107,7 @@ class JournalTable:
         if row is None:
             raise DamagedJournal(
                 f"the journal of releases {self.name} does not say whose it is: `prio store "
-                "restored --journal-damaged` mends it"
+                "after-restore --journal-damaged` mends it"
             )
         return Owner(row.role, row.store)
 

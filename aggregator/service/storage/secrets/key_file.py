@@ -97,7 +97,7 @@ class KeyFile:
                 raise KeysMissing(
                     f"{self._path} is missing, old or cut short, and lacks the keys of some "
                     "sums: nothing is counted until it is back; if it is lost for ever, `prio "
-                    "store restored --trust-journal` closes their units of time"
+                    "store after-restore --trust-journal` closes their units of time"
                 )
             if not self._is_in_place(descriptor):
                 raise KeysMissing(
@@ -199,7 +199,8 @@ class KeyFile:
         except NotPlain as error:
             raise KeysMissing(
                 f"the store's keys in {self._path}: it {error.strerror}; if the file is lost for "
-                "ever, `prio store restored --trust-journal` then closes what it had the keys of"
+                "ever, `prio store after-restore --trust-journal` then closes what it had the keys "
+                "of"
             ) from error
         except OSError as error:
             raise StoreError(f"the store's keys in {self._path}: {error.strerror}") from error

@@ -103,7 +103,7 @@ def with_a_body(tmp_path: Path) -> tuple[Path, Path]:
 def test_a_store_that_went_back_frees_no_id(tmp_path: Path) -> None:
     """A request that the store has forgotten may have had the report."""
     config, folder = with_a_body(tmp_path)
-    prio("store", "restored", "--trust-journal", "--config", config)
+    prio("store", "after-restore", "--trust-journal", "--config", config)
     shutil.rmtree(folder)
     said = prio("store", "give-up-bodies", "--even-all", "--config", config).stdout
     assert "1: one that is sent again is refused" in said

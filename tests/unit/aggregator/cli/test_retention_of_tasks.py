@@ -45,7 +45,7 @@ def shown(config: Path) -> tuple[int, bool]:
 
 
 def keep(config: Path, *options: str) -> None:
-    done = run_here("task", "keep", "--config", config, NAME, *options)
+    done = run_here("task", "retention", "--config", config, NAME, *options)
     assert (done.returncode, done.stdout) == (0, "")
 
 
@@ -86,7 +86,7 @@ def test_what_is_no_such_time_is_refused_by_its_name_and_limit(
     config: Path, options: list[str], message: str
 ) -> None:
     add(config, "--keep-days", "1")
-    done = run_here("task", "keep", "--config", config, NAME, *options)
+    done = run_here("task", "retention", "--config", config, NAME, *options)
     assert done.returncode == 2
     assert message in done.stderr
     assert shown(config) == (DAY, True)
@@ -98,7 +98,7 @@ def test_a_task_is_not_added_with_such_a_time(config: Path) -> None:
     done = run_here("task", "add", "--config", config, "-", "--keep-days", "366", stdin="")
     assert done.returncode == 2
     assert "'--keep-days': Input should be less than or equal to 365" in done.stderr
-    other = run_here("task", "keep", "--config", config, "A" * 43, "--days", "1")
+    other = run_here("task", "retention", "--config", config, "A" * 43, "--days", "1")
     assert other.returncode == 1
     assert f"no task {'A' * 43}" in other.stderr
     with open_aggregator(config) as party:
@@ -113,7 +113,7 @@ def test_a_collector_keeps_its_results(tmp_path: Path) -> None:
     task = make_task(collector_hpke_config=public)
     text = provision(task, SeededEntropy(b"x"))[Role.COLLECTOR]
     for done in (
-        run_here("task", "keep", "--config", config, NAME, "--days", "1"),
+        run_here("task", "retention", "--config", config, NAME, "--days", "1"),
         run_here("task", "add", "--config", config, "-", "--keep-days", "1", stdin=text),
     ):
         assert done.returncode == 2

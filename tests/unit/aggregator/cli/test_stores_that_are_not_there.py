@@ -53,7 +53,7 @@ def test_no_store_is_made_beside_the_journal_of_one_that_has_released(
     assert run_here("hpke", "new", "--config", config).returncode == 0
     JournalFile(tmp_path / "journal").append([Release(TASK_ID, units(0, 10), bytes(32), TENTH, 7)])
     shutil.rmtree(tmp_path / "disk")
-    restored = ("store", "restored", "--backup-time", "2026-11-02", "--config", config)
+    restored = ("store", "after-restore", "--backup-time", "2026-11-02", "--config", config)
     for command in (("helper", "serve", "--processes=1"), ("hpke", "new"), ("status",)):
         done = run_here(*command, "--config", config)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1), (command, done)
@@ -77,7 +77,7 @@ def test_an_aggregator_that_has_released_nothing_begins_nothing_anew_either(
     done = run_here("hpke", "new", "--config", config)
     assert f"is the key of one that was at {tmp_path}/disk/store.sqlite" in done.stderr
     assert not (tmp_path / "disk").exists()
-    restored = ("store", "restored", "--trust-journal", "--config", config)
+    restored = ("store", "after-restore", "--trust-journal", "--config", config)
     assert run_here(*restored).returncode == 0
 
 

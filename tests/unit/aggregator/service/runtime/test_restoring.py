@@ -223,8 +223,8 @@ def test_sums_whose_keys_did_not_come_back_are_closed_and_cost_nothing(tmp_path:
 
 def test_the_command_says_what_it_closed(tmp_path: Path) -> None:
     file = service_file(tmp_path, "helper")
-    done = run_here("store", "restored", "--config", file, "--backup-time", "2026-01-01")
+    done = run_here("store", "after-restore", "--config", file, "--backup-time", "2026-01-01")
     assert (done.returncode, done.stderr) == (0, "0 sums had lost their key and were closed\n")
-    refused = run_here("store", "restored", "--config", file, "--backup-time", "2999-01-01")
+    refused = run_here("store", "after-restore", "--config", file, "--backup-time", "2999-01-01")
     assert refused.returncode == 2
     assert "backup-time: must be from 1970-01-01T00:00Z" in refused.stderr

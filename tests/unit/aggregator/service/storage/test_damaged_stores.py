@@ -416,7 +416,7 @@ def test_a_backup_in_the_place_of_a_damaged_store_is_looked_at_before_it_is_put_
     file: Path,
 ) -> None:
     config, whole = config_of(file), file.read_bytes()
-    command = ("store", "restored", "--trust-journal", "--config", config)
+    command = ("store", "after-restore", "--trust-journal", "--config", config)
     file.write_bytes(BROKEN["the kind of a page"](whole))
     assert run_here("store", "check", "--config", config).returncode == 2
     damaged = run_here(*command)

@@ -234,7 +234,7 @@ def test_a_store_that_has_released_is_not_opened_without_its_journal(
     lost = JournalFile(tmp_path / "lost")
     journal.append([RELEASED])
     reconcile(store, "leader", journal)
-    with pytest.raises(JournalError, match=r"does not exist.*prio store restored"):
+    with pytest.raises(JournalError, match=r"does not exist.*prio store after-restore"):
         reconcile(store, "leader", lost)
     assert not lost.exists()
     reconcile(store, "leader", lost, may_be_missing=True)

@@ -14,7 +14,7 @@ from starlette.types import Message
 from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import MessageTooLarge, Problem, TooManyRequests
 from aggregator.service.web import body_budget
-from aggregator.service.web.body_budget import IS_WHOLE, BodyTooSlow, Intake
+from aggregator.service.web.body_budget import IS_WHOLE, BodyBudget, BodyTooSlow
 
 END = b""
 FLOOD, OTHER = TaskId(bytes(32)), TaskId(bytes([1] * 32))
@@ -45,7 +45,7 @@ class Sender:
 
 
 async def read(
-    budget: Intake,
+    budget: BodyBudget,
     sender: Sender,
     outcomes: list[object],
     name: str,
@@ -65,7 +65,7 @@ async def test_the_slowest_body_gives_way_to_one_that_comes_at_once(
 ) -> None:
     monkeypatch.setattr(body_budget, "_SETTLED_SECONDS", 0.05)
     outcomes: list[object] = []
-    budget = Intake(100)
+    budget = BodyBudget(100)
     slow, slower, quick = Sender(), Sender(), Sender()
     async with anyio.create_task_group() as group:
         for name, sender, size in (("slow", slow, 60), ("slower", slower, 40)):
@@ -96,7 +96,7 @@ async def test_a_body_in_pieces_of_two_bytes_takes_little_more_memory_than_one_a
     request = Request({"type": "http", "method": "POST", "headers": []}, receive)
     tracemalloc.start()
     try:
-        with Intake(100_000).request() as body:
+        with BodyBudget(100_000).request() as body:
             assert len(await body.read(request, 100_000)) == 40_000
     finally:
         tracemalloc.stop()
@@ -105,7 +105,7 @@ async def test_a_body_in_pieces_of_two_bytes_takes_little_more_memory_than_one_a
 
 async def test_once_all_bodies_have_come_the_newcomer_is_asked_to_come_again() -> None:
     outcomes: list[object] = []
-    budget = Intake(100)
+    budget = BodyBudget(100)
     first, second = Sender(), Sender()
     for sender in (first, second):
         sender.send(bytes(80))
@@ -122,7 +122,7 @@ async def test_once_all_bodies_have_come_the_newcomer_is_asked_to_come_again() -
 
 async def test_one_task_may_use_an_idle_budget_and_gives_way_to_another() -> None:
     outcomes: list[object] = []
-    budget, uploading = Intake(100), Sender(FLOOD)
+    budget, uploading = BodyBudget(100), Sender(FLOOD)
     async with anyio.create_task_group() as group:
         group.start_soon(read, budget, uploading, outcomes, "flood")
         uploading.send(bytes(90))
@@ -134,7 +134,7 @@ async def test_one_task_may_use_an_idle_budget_and_gives_way_to_another() -> Non
 
 async def test_what_a_flood_gives_back_is_for_the_task_that_has_less_than_its_share() -> None:
     outcomes: list[object] = []
-    budget, answered = Intake(100), anyio.Event()
+    budget, answered = BodyBudget(100), anyio.Event()
     async with anyio.create_task_group() as group:
         for name in ("first", "second"):
             group.start_soon(read, budget, Sender(FLOOD, 50), outcomes, name, answered)
@@ -151,7 +151,7 @@ async def test_what_a_flood_gives_back_is_for_the_task_that_has_less_than_its_sh
 async def test_no_task_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(body_budget, "GRACE_SECONDS", 0.05)
     outcomes: list[object] = []
-    budget, answered = Intake(100), anyio.Event()
+    budget, answered = BodyBudget(100), anyio.Event()
     async with anyio.create_task_group() as group:
         group.start_soon(read, budget, Sender(FLOOD, 100), outcomes, "flood", answered)
         await anyio.sleep(0.01)
@@ -167,7 +167,7 @@ async def test_a_body_that_drips_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> 
     outcomes: list[object] = []
     sender = Sender()
     async with anyio.create_task_group() as group:
-        group.start_soon(read, Intake(100), sender, outcomes, "dripping")
+        group.start_soon(read, BodyBudget(100), sender, outcomes, "dripping")
         for _ in range(5):
             sender.send(b"x")
             await anyio.sleep(0.05)
@@ -184,7 +184,7 @@ async def test_an_error_that_is_kept_keeps_none_of_the_bytes_that_were_given_to_
     sender.send(bytes(60))
     if more:
         sender.send(bytes(more))
-    with Intake(100).request() as body:
+    with BodyBudget(100).request() as body:
         with pytest.raises(error) as kept:
             await body.read(sender.request(), 1000)
         assert body.held == 60
@@ -207,5 +207,5 @@ async def test_a_body_that_has_come_whole_is_read_without_a_time_limit(
     monkeypatch.setattr(body_budget, "TimeLimit", refuse)
     request = Sender(size=60).request()
     request.scope[IS_WHOLE] = lambda: is_whole
-    with Intake(100).request() as body, nullcontext() if is_whole else pytest.raises(Refused):
+    with BodyBudget(100).request() as body, nullcontext() if is_whole else pytest.raises(Refused):
         assert await body.read(request, 1000) == bytes(60)

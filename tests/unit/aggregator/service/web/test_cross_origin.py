@@ -41,7 +41,10 @@ def leader(answer_seconds: float = PATIENCE_SECONDS) -> ASGIApp:
     (uploads,) = (each for each in served if each.name == "reports")
     direct = {uploads: handle}
     app = create_app(
-        "tests", [dap_router(Role.LEADER, handlers)], answer_seconds=answer_seconds, direct=direct
+        "tests",
+        [dap_router(Role.LEADER, handlers)],
+        answer_seconds=answer_seconds,
+        fast_routes=direct,
     )
     return CrossOrigin(app, served)
 
