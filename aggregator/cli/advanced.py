@@ -21,7 +21,10 @@ _ANYWHERE: Final = frozenset(
     }
 )
 _FLOOR: Final = frozenset(
-    {"exact_results", "limit_required", "max_delta", "max_epsilon", "max_rho", "min_batch_size"}
+    {
+        *("exact_results", "limit_required", "max_delta", "max_epsilon", "max_rho"),
+        *("min_batch_size", "population_required"),
+    }
 )
 _CIRCUIT: Final = frozenset({"length", "max_measurement", "max_value", "max_weight"})
 

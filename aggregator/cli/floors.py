@@ -56,10 +56,17 @@ def _floor(
             show_default=False,
         ),
     ] = None,
+    population_required: Annotated[
+        str,
+        typer.Option(
+            help="Refuse tasks that name none of these populations, joined by commas.",
+            show_default=False,
+        ),
+    ] = "",
 ) -> "Floor":
     """Return the protection that these options require of a task."""
     from aggregator.dp.rationals import parse_rational
-    from aggregator.protocol.requirements import Floor, parse_max_delta
+    from aggregator.protocol.requirements import Floor, parse_max_delta, parse_populations
 
     return Floor(
         min_batch_size=min_batch_size,
@@ -68,4 +75,5 @@ def _floor(
         max_rho=None if max_rho is None else parse_rational(max_rho, "max-rho"),
         limit_required=limit_required,
         exact_results=exact_results,
+        populations=parse_populations(population_required, "population-required"),
     )

@@ -81,7 +81,7 @@ def check_floor(task: "Task", floor: Floor, who: str = "this aggregator") -> Non
             f"min_batch_size: {who} requires at least {floor.min_batch_size}, "
             f"not {task.min_batch_size}"
         )
-    policy, circuit = task.policy, task.prio3.circuit
+    policy = task.policy
     if floor.populations and policy.population not in floor.populations:
         given = f"names {policy.population!r}" if policy.population else "names none"
         raise ParameterError(
@@ -90,15 +90,16 @@ def check_floor(task: "Task", floor: Floor, who: str = "this aggregator") -> Non
         )
     if floor.limit_required and not policy.has_limit:
         raise ParameterError(f"privacy: {who} accepts only tasks with a budget or max_releases")
-    if not policy.mechanism.is_noisy:
-        if not floor.takes_exact_results:
-            raise ParameterError(
-                f"privacy: {who} accepts no task without noise: its results are exact"
-            )
-        return
-    promised = policy.mechanism.guarantee(circuit)
-    rho, cost = promised.rho, policy.mechanism.cost(circuit, 1)
-    max_rho = floor.max_rho
+    if policy.mechanism.is_noisy:
+        _check_noise(task, floor, who)
+    elif not floor.takes_exact_results:
+        raise ParameterError(f"privacy: {who} accepts no task without noise: its results are exact")
+
+
+def _check_noise(task: "Task", floor: Floor, who: str) -> None:
+    mechanism, circuit = task.policy.mechanism, task.prio3.circuit
+    promised, cost = mechanism.guarantee(circuit), mechanism.cost(circuit, 1)
+    rho, max_rho = promised.rho, floor.max_rho
     if max_rho is None and rho is not None and floor.largest_epsilon is not None:
         max_rho = DEFAULT_MAX_RHO
     # A release whose noise has a delta of its own has no rho: its loss may be infinite.
@@ -123,3 +124,14 @@ def parse_max_delta(text: object, name: str) -> Fraction:
     Raises `ParameterError` if it is no exact rational from 0 to below 1.
     """
     return Fraction(0) if str(text) == "0" else parse_probability(text, name)
+
+
+def parse_populations(text: str, name: str) -> frozenset[str]:
+    """Return the names in a list that is joined by commas; empty text names none.
+
+    Raises `ParameterError` if one is empty: such a list would require nothing.
+    """
+    names = frozenset(each.strip() for each in text.split(",")) if text else frozenset[str]()
+    if "" in names:
+        raise ParameterError(f"{name}: must be names joined by commas, none of them empty")
+    return names

@@ -48,7 +48,7 @@ def test_reports_outlast_wrong_settings_of_the_helper(tmp_path: Path) -> None:
         task_id, task_file = services.make_task("task", *NEW_TASK)
         services.change("helper", max_body_size=LEAST_BODY)
         right = services.configs["helper"].read_text()
-        services.change("helper", min_batch_size_floor=100)
+        services.change("helper", min_batch_size=100)
         services.start(*COMMANDS)
         services.prio(
             *("upload", task_file, "--csv", csv_file, "--column", "answer", "--time", str(start))

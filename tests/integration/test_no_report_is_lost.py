@@ -62,7 +62,7 @@ async def jobs(pair: Pair) -> list[tuple[str, bytes, str | None, bytes | None]]:
 
 @pytest.mark.slow
 async def test_a_wrong_setting_at_the_helper_loses_no_report(pair: Pair) -> None:
-    """As when `min_batch_size_floor` is too high there for a while."""
+    """As when `min_batch_size` is too high there for a while."""
     await pair.upload(await pair.reports([0, 1, 2, 3] * 250))
     pair.helper.floor = Floor(min_batch_size=100)
     pair.helper.restart()

@@ -154,7 +154,7 @@ async def test_an_aggregator_serves_no_task_below_its_floor(
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ("floor.min_batch_size_floor = 4", "min_batch_size: this aggregator requires at least 4"),
+        ("floor.min_batch_size = 4", "min_batch_size: this aggregator requires at least 4"),
         ('floor.max_epsilon = "1/3"', "at most epsilon 1/3; the task has epsilon 1/2"),
         (
             'floor.population_required = "staff"',
@@ -192,6 +192,8 @@ def test_an_aggregator_adds_no_task_below_the_floor_of_its_settings(
         (["0", "--max-delta", "1"], "max-delta must be below 1"),
         (["0", "--min-batch-size", "4"], "this client requires at least 4"),
         (["0", "--limit-required"], "only tasks with a budget or max_releases"),
+        (["0", "--population-required", "staff"], "takes only tasks of staff, and the task names"),
+        (["0", "--population-required", "a,,b"], "population-required: must be names joined by"),
         (["0", "--person-column", "who"], "person-column: goes with --csv"),
     ],
     ids=lambda value: value[1] if isinstance(value, list) else None,

@@ -63,7 +63,7 @@ health_listen = "127.0.0.1:9001"
 store_key_file = "/var/lib/prio-key/leader.key"
 
 [floor]
-min_batch_size_floor = 100
+min_batch_size = 100
 max_epsilon = "2"
 ```
 

@@ -33,7 +33,7 @@ _SERVE: Final = {"leader": "leader serve --work", "helper": "helper serve"}
 _FLOOR: Final = """
 [floor]
 # Tasks that protect people less are refused. A lower bound is yours to choose:
-# min_batch_size_floor = 100
+# min_batch_size = 100
 # max_epsilon = "2"          # of one release, 8 unless you say otherwise; exact, as text
 # population_required = "staff-2026"  # each task must name it; prio population gives it a budget
 # limit_required = true      # each task must have a budget, or max_releases

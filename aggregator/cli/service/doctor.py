@@ -174,7 +174,7 @@ def _ours(party: "Party") -> "Iterator[Finding]":
             f"clock_skew_seconds {settings.clock_skew_seconds}, "
             f"hpke_cache_seconds {settings.hpke_cache_seconds}, "
             f"max_bytes_in_flight {settings.max_bytes_in_flight}, "
-            f"min_batch_size_floor {floor.min_batch_size}, "
+            f"min_batch_size {floor.min_batch_size}, "
             f"max_epsilon {floor.largest_epsilon}",
         )
     if isinstance(party, AggregatorParty):

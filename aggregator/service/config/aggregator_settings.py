@@ -16,6 +16,7 @@ from aggregator.protocol.requirements import (
     DEFAULT_MAX_EPSILON,
     DEFAULT_MAX_RHO,
     Floor,
+    parse_populations,
 )
 from aggregator.service.config.constants import MOST_LINGER_SECONDS, MOST_OUTGOING
 from aggregator.service.config.kinds import (
@@ -27,7 +28,6 @@ from aggregator.service.config.kinds import (
     Rational,
     Seconds,
     Suites,
-    populations,
 )
 from aggregator.service.config.service_settings import ServiceSettings, beside
 
@@ -106,7 +106,7 @@ class AggregatorSettings(ServiceSettings):
     clock_skew_seconds: Seconds = Field(
         CLOCK_SKEW_SECONDS, description="How far a report's time may be ahead of our clock."
     )
-    min_batch_size_floor: int = Field(
+    min_batch_size: int = Field(
         1, ge=1, description="Tasks with a smaller min_batch_size are refused."
     )
     max_epsilon: Rational | None = Field(
@@ -183,13 +183,13 @@ class AggregatorSettings(ServiceSettings):
     def floor(self) -> Floor:
         """The least protection that a task must give for this aggregator to take part."""
         return Floor(
-            min_batch_size=self.min_batch_size_floor,
+            min_batch_size=self.min_batch_size,
             max_epsilon=self.max_epsilon,
             max_delta=self.max_delta,
             max_rho=self.max_rho,
             limit_required=self.limit_required,
             exact_results=self.exact_results,
-            populations=frozenset(populations(self.population_required)),
+            populations=parse_populations(self.population_required, "population_required"),
         )
 
 

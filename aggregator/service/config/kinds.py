@@ -14,7 +14,7 @@ from aggregator.dap.hpke_suites import NAMED
 from aggregator.dap.urls import Url, read_endpoint, read_resource
 from aggregator.dp.rationals import parse_rational
 from aggregator.errors import ParameterError
-from aggregator.protocol.requirements import parse_max_delta
+from aggregator.protocol.requirements import parse_max_delta, parse_populations
 from aggregator.written_times import zone_named
 
 BUCKETS = frozenset({"s3", "gs", "az"})
@@ -99,15 +99,11 @@ def _suites(value: str) -> str:
     return value
 
 
-def populations(text: str) -> list[str]:
-    """Return the names in a setting of this kind."""
-    return [name.strip() for name in text.split(",")] if text else []
-
-
 def _each_named(text: str) -> str:
-    """Refuse text with an empty name: a list that names nothing would require nothing."""
-    if not all(populations(text)):
-        raise ValueError("must be names joined by commas, none of them empty")
+    try:
+        parse_populations(text, "")
+    except ParameterError as error:
+        raise ValueError(str(error).removeprefix(": ")) from None
     return text
 
 

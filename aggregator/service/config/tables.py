@@ -23,7 +23,7 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "keys": ("store_key_file", "store_key", "token_file", "token"),
     "floor": (
-        "min_batch_size_floor",
+        "min_batch_size",
         "max_epsilon",
         "max_delta",
         "max_rho",

@@ -88,7 +88,7 @@ def test_a_floor_is_what_the_settings_say(tmp_path: Path) -> None:
     lines = [
         (
             'service.role = "helper"\nservice.database = "a.sqlite"\n'
-            'floor.min_batch_size_floor = 50\nfloor.max_epsilon = "1/3"'
+            'floor.min_batch_size = 50\nfloor.max_epsilon = "1/3"'
         ),
         (
             'floor.max_delta = "0"\n'
@@ -181,7 +181,7 @@ def test_a_largest_epsilon_that_is_set_refuses_exact_results_even_at_the_default
             'tuning.traces_endpoint = "https://me:secret@x/"',
             "traces_endpoint: must be http:// or https",
         ),
-        ("floor.min_batch_size_floor = 0", "min_batch_size_floor"),
+        ("floor.min_batch_size = 0", "min_batch_size"),
         ("=", r"not TOML \(line 3, column 1\)$"),
         (f"tuning.linger_seconds = {'1' * 5000}", "not TOML"),
         ("tuning.linger_seconds = " + "[" * 20_000, "not TOML"),

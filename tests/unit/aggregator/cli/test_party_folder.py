@@ -71,7 +71,7 @@ def test_what_stands_in_the_file_as_a_comment_is_a_setting(place: Path, party: s
     if settings.role == "collector":
         assert settings.allowed_hosts == "results.example"
     else:
-        assert settings.min_batch_size_floor == 100
+        assert settings.min_batch_size == 100
         assert settings.max_epsilon == 2
         assert settings.limit_required
 
