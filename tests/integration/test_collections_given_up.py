@@ -22,7 +22,7 @@ from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import CollectionState, LedgerState
 from aggregator.service.storage.ledger.charges import LedgerEntry, list_ledger
 from aggregator.service.storage.secrets.crypter import Crypter
-from tests.support.commands import run_here
+from tests.support.commands import run_here, service_text
 from tests.support.empty_store import upgraded
 from tests.support.entropy import SeededEntropy
 from tests.support.pair import COLLECTOR_TOKEN, NOW, Died, Pair, nothing_happens
@@ -279,10 +279,7 @@ async def test_the_command_gives_up_and_says_what_that_means(world: World, tmp_p
     key = tmp_path / "collector.key"
     key.write_text("A" * 43)  # 32 zero bytes
     key.chmod(0o600)
-    config.write_text(
-        'service.role = "collector"\nservice.database = "collector.sqlite"\n'
-        'keys.store_key_file = "collector.key"\n'
-    )
+    config.write_text(service_text("collector"))
 
     async def command(collection: str) -> tuple[int, str]:
         done = await anyio.to_thread.run_sync(

@@ -43,7 +43,7 @@ from aggregator.service.storage.tasks.caller_tokens import (
 from aggregator.service.storage.tasks.tasks import replace_peer_token
 from aggregator.service.transport.interpretation import PeerRefused
 from tests.support.collector_service import CollectorService
-from tests.support.commands import Done, run_here
+from tests.support.commands import Done, run_here, service_text
 from tests.support.empty_store import upgraded
 from tests.support.entropy import SeededEntropy
 from tests.support.pair import COLLECTOR_TOKEN, LEADER_TOKEN, NOW, Pair, pair_of
@@ -228,10 +228,7 @@ def test_the_commands_replace_a_token_on_both_sides(tmp_path: Path) -> None:
         return run_here(*words, "--config", tmp_path / f"{role}.toml", stdin=stdin)
 
     for role in ("leader", "helper", "collector"):
-        (tmp_path / f"{role}.toml").write_text(
-            f'service.role = "{role}"\nservice.database = "{role}.sqlite"\n'
-            f'keys.store_key_file = "{role}.key"\n'
-        )
+        (tmp_path / f"{role}.toml").write_text(service_text(role))
     config = prio("collector", "collector", "config").stdout.strip()
     task = make_task(collector_hpke_config=config)
     files = provision(task, SeededEntropy(b"secrets"))

@@ -16,7 +16,7 @@ from aggregator.protocol.task_file import task_to_toml
 from aggregator.service.storage.reports.waiting import waiting_in_batch
 from aggregator.service.transport.interpretation import PeerUnreachable
 from tests.support.collector_world import task_asking
-from tests.support.commands import run_here
+from tests.support.commands import run_here, service_text
 from tests.support.entropy import SeededEntropy
 from tests.support.pair import NOW, Pair, pair_of
 from tests.support.patience import PATIENCE_SECONDS
@@ -176,10 +176,7 @@ def test_an_aggregator_adds_no_task_below_the_floor_of_its_settings(
     refused = run_here("task", "add", file, "--config", config)
     assert refused.returncode == 2
     assert message in refused.stderr
-    config.write_text(
-        'service.role = "helper"\nservice.database = "helper.sqlite"\n'
-        'keys.store_key_file = "helper.key"\n'
-    )
+    config.write_text(service_text("helper"))
     assert run_here("task", "add", file, "--config", config).returncode == 0
 
 

@@ -43,9 +43,17 @@ def run_here(*arguments: str | Path, stdin: str = "") -> Done:
     return Done(status if isinstance(status, int) else 0, stdout.getvalue(), stderr.getvalue())
 
 
+def service_text(role: str, name: str | None = None) -> str:
+    """Return settings of a party whose store and key are named `name`, or after its role."""
+    name = name or role
+    return (
+        f'service.role = "{role}"\nservice.database = "{name}.sqlite"\n'
+        f'keys.store_key_file = "{name}.key"\n'
+    )
+
+
 def service_file(folder: Path, role: str, more: str = "") -> Path:
     """Write a party's service file, with its store and key beside it; return its path."""
     file = folder / f"{role}.toml"
-    store = f'service.database = "{role}.sqlite"\nkeys.store_key_file = "{role}.key"\n'
-    file.write_text(f'service.role = "{role}"\n{store}{more}')
+    file.write_text(f"{service_text(role)}{more}")
     return file

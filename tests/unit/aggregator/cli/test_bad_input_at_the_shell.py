@@ -12,7 +12,7 @@ from aggregator.dap.profile import Role
 from aggregator.dp.window import Window
 from aggregator.protocol.provisioning import provision
 from aggregator.protocol.task_file import task_from_toml, task_to_toml
-from tests.support.commands import Done, run_here
+from tests.support.commands import Done, run_here, service_text
 from tests.support.entropy import SeededEntropy
 from tests.support.tasks import LAPLACE, collector_keypair, make_task, task_text
 
@@ -243,9 +243,7 @@ def test_another_file_of_the_same_name_is_not_taken_for_the_public_task_file(
     tmp_path: Path,
 ) -> None:
     service = tmp_path / "leader.toml"
-    service.write_text(
-        'service.role = "leader"\nservice.database = "x.sqlite"\nkeys.store_key_file = "x.key"\n'
-    )
+    service.write_text(service_text("leader", "x"))
     assert "service file" in run_here("upload", service, "1").stderr
     new_task(tmp_path, "--vdaf", "Prio3Count", "--epsilon", "1")
     assert "has secrets" in run_here("upload", tmp_path / "task" / "leader.toml", "1").stderr
@@ -294,10 +292,7 @@ def test_the_environment_wins_over_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tmp_path / "helper.toml"
-    config.write_text(
-        'service.role = "helper"\nservice.database = "file.sqlite"\n'
-        'keys.store_key_file = "file.key"\n'
-    )
+    config.write_text(service_text("helper", "file"))
     monkeypatch.setenv("PRIO_DATABASE", str(tmp_path / "environment.sqlite"))
     assert run_here("hpke", "new", "--config", config).returncode == 0
     assert [path.name for path in tmp_path.glob("*.sqlite")] == ["environment.sqlite"]
@@ -307,9 +302,7 @@ def test_a_task_whose_tokens_would_travel_in_the_clear_needs_an_explicit_option(
     tmp_path: Path,
 ) -> None:
     config, task = tmp_path / "helper.toml", tmp_path / "task.toml"
-    config.write_text(
-        'service.role = "helper"\nservice.database = "x.sqlite"\nkeys.store_key_file = "x.key"\n'
-    )
+    config.write_text(service_text("helper", "x"))
     plain = make_task(helper="http://helper.example/")
     task.write_text(task_to_toml(plain))
     given = provision(plain, SeededEntropy(b"task"))[Role.HELPER]
@@ -412,9 +405,7 @@ def test_one_aggregator_is_not_leader_and_helper_of_a_task(tmp_path: Path, url: 
 @pytest.mark.parametrize("url", ["http://[::1", "https://", "https://a.example:99999/"])
 def test_a_peer_at_no_address_is_refused(tmp_path: Path, url: str) -> None:
     config = tmp_path / "leader.toml"
-    config.write_text(
-        'service.role = "leader"\nservice.database = "l.sqlite"\nkeys.store_key_file = "l.key"\n'
-    )
+    config.write_text(service_text("leader", "l"))
     done = run_here("doctor", "--config", config, "--peer", url)
     assert done.returncode == 2
     assert "peer: must be http:// or https://, a host of letters" in done.stderr
@@ -424,9 +415,7 @@ def test_our_side_is_printed_for_the_other_operator_and_is_not_compared_with_its
     tmp_path: Path,
 ) -> None:
     config = tmp_path / "leader.toml"
-    config.write_text(
-        'service.role = "leader"\nservice.database = "l.sqlite"\nkeys.store_key_file = "l.key"\n'
-    )
+    config.write_text(service_text("leader", "l"))
     asked = ("doctor", "--config", config, "--peer", "https://helper.example/")
     done = run_here(*asked, "--ours")
     assert json.loads(done.stdout)["request_timeout_seconds"] == 45

@@ -10,7 +10,7 @@ import pytest
 
 from aggregator.protocol.task_file import task_to_toml
 from aggregator.service.config.text_files import MOST_BYTES
-from tests.support.commands import run_here
+from tests.support.commands import run_here, service_text
 from tests.support.tasks import make_task
 
 TASK = task_to_toml(make_task())
@@ -191,7 +191,5 @@ def test_a_store_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
 
 def _collector(folder: Path) -> Path:
     file = folder / "collector.toml"
-    file.write_text(
-        'service.role = "collector"\nservice.database = "c.sqlite"\nkeys.store_key_file = "c.key"\n'
-    )
+    file.write_text(service_text("collector", "c"))
     return file

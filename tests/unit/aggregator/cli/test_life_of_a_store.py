@@ -16,7 +16,7 @@ from aggregator.service.config.reading import read_settings_of
 from aggregator.service.storage.engine.objects import LEAST_BYTES
 from aggregator.service.storage.reports.groups import StoredReport
 from aggregator.service.storage.reports.reports import put_reports
-from tests.support.commands import Done, run_here, service_file
+from tests.support.commands import Done, run_here, service_file, service_text
 from tests.support.entropy import SeededEntropy
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.store import unit
@@ -78,10 +78,7 @@ def test_a_task_is_forgotten_when_it_has_ended(config: Path, tmp_path: Path) -> 
     assert "was forgotten" in again.stderr
 
 
-LINES = (
-    'service.role = "leader"\nservice.database = "leader.sqlite"\n'
-    'keys.store_key_file = "leader.key"\n'
-)
+LINES = service_text("leader")
 
 
 def with_a_body(tmp_path: Path) -> tuple[Path, Path]:

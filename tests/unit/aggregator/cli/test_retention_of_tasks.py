@@ -9,7 +9,7 @@ from aggregator.cli.service.parties import open_aggregator
 from aggregator.dap.profile import Role
 from aggregator.protocol.provisioning import provision
 from aggregator.service.storage.tasks.tasks import get_task
-from tests.support.commands import run_here, service_file
+from tests.support.commands import run_here, service_file, service_text
 from tests.support.entropy import SeededEntropy
 from tests.support.tasks import make_task
 
@@ -23,9 +23,7 @@ def config(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """The service file of a party that keeps what ended for five days."""
     file = tmp_path / "party.toml"
     file.write_text(
-        f'service.role = "{request.param}"\nservice.database = "party.sqlite"\n'
-        f'keys.store_key_file = "party.key"\n'
-        f"service.retention_seconds = {5 * DAY}\n"
+        service_text(request.param, "party") + f"service.retention_seconds = {5 * DAY}\n"
     )
     return file
 

@@ -16,7 +16,7 @@ from aggregator.cli.service.processes import Part, processes_by_default
 from aggregator.cli.service.reading import Reading
 from aggregator.service.config import LeaderSettings
 from aggregator.service.storage.engine.presence import Duty
-from tests.support.commands import run_here
+from tests.support.commands import run_here, service_text
 from tests.support.ports import free_ports
 
 
@@ -52,8 +52,7 @@ def test_an_address_of_another_service_is_named_before_any_process_begins(
     config = tmp_path / "service.toml"
     ports = dict(zip(("listen", "health_listen"), free_ports(2), strict=True))
     config.write_text(
-        'service.role = "leader"\nservice.database = "store.sqlite"\n'
-        'keys.store_key_file = "store.key"\n'
+        service_text("leader", "store")
         + "".join(f'service.{name} = "127.0.0.1:{port}"\n' for name, port in ports.items())
     )
     with listen(f"127.0.0.1:{ports[setting]}", reuse_port=True):
@@ -66,9 +65,8 @@ def test_one_address_for_two_purposes_is_refused_before_any_process_begins(tmp_p
     """Half of the reports would go to the health listener, which does not know them."""
     config, address = tmp_path / "service.toml", f"127.0.0.1:{free_ports(1)[0]}"
     config.write_text(
-        'service.role = "helper"\nservice.database = "store.sqlite"\n'
-        'keys.store_key_file = "store.key"\n'
-        f'service.listen = "{address}"\nservice.health_listen = "{address}"\n'
+        service_text("helper", "store")
+        + f'service.listen = "{address}"\nservice.health_listen = "{address}"\n'
     )
     done = run_here("helper", "serve", "--processes", "2", "--config", config)
     assert done.returncode == 2

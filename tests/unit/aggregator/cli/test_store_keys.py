@@ -22,7 +22,7 @@ from aggregator.service.storage.opening import open_database
 from aggregator.service.storage.secrets.crypter import new_store_key
 from aggregator.service.storage.secrets.files import create_secret, read_secret
 from tests.support.clock import ManualClock
-from tests.support.commands import run_here
+from tests.support.commands import run_here, service_text
 from tests.support.entropy import SeededEntropy
 from tests.support.racers import run_at_once
 from tests.support.tasks import make_task
@@ -90,9 +90,7 @@ async def test_a_store_opened_with_another_key_says_so(tmp_path: Path) -> None:
 def test_no_hpke_key_is_made_under_another_key_than_the_rest_of_a_store(tmp_path: Path) -> None:
     """The store would then need both, and with the right one alone its service would not start."""
     config = tmp_path / "helper.toml"
-    config.write_text(
-        'service.role = "helper"\nservice.database = "s.sqlite"\nkeys.store_key_file = "s.key"\n'
-    )
+    config.write_text(service_text("helper", "s"))
     task = tmp_path / "task.toml"
     task.write_text(provision(make_task(), SeededEntropy(b"another key"))[Role.HELPER])
     task.chmod(0o600)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.protocol.task_file import task_to_toml
+from tests.support.commands import service_text
 from tests.support.patience import PATIENCE_SECONDS, wait_until
 from tests.support.tasks import make_task
 
@@ -69,9 +70,7 @@ def test_a_full_output_is_named_and_one_that_nobody_reads_is_left(
 
 def test_no_file_takes_the_number_of_a_closed_stream(task: Path, tmp_path: Path) -> None:
     config = tmp_path / "helper.toml"
-    config.write_text(
-        'service.role = "helper"\nservice.database = "h.sqlite"\nkeys.store_key_file = "h.key"\n'
-    )
+    config.write_text(service_text("helper", "h"))
     done = in_a_shell(f"$PRIO hpke new --config {config} <&- >&- 2>&-", task)
     assert done.returncode == 0
     again = in_a_shell(f"$PRIO hpke list --config {config}", task)

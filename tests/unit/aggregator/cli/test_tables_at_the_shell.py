@@ -7,7 +7,7 @@ import pytest
 from aggregator.dap.profile import Role
 from aggregator.protocol.provisioning import provision
 from aggregator.protocol.task_file import task_to_toml
-from tests.support.commands import Done, run_here
+from tests.support.commands import Done, run_here, service_text
 from tests.support.entropy import SeededEntropy
 from tests.support.tasks import make_task
 
@@ -74,10 +74,7 @@ def test_a_bad_cell_of_a_vector_is_named_by_its_column(
 
 def test_too_few_names_of_values_are_refused_before_anything_is_asked(tmp_path: Path) -> None:
     config, file = tmp_path / "collector.toml", tmp_path / "task.toml"
-    config.write_text(
-        'service.role = "collector"\nservice.database = "collector.sqlite"\n'
-        'keys.store_key_file = "collector.key"\n'
-    )
+    config.write_text(service_text("collector"))
     own = run_here("collector", "config", "--config", config).stdout.strip()
     task = make_task(collector_hpke_config=own)
     file.write_text(provision(task, SeededEntropy(1))[Role.COLLECTOR])

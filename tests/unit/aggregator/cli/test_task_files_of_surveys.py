@@ -17,7 +17,7 @@ from aggregator.protocol.task_file import (
     tasks_to_json,
     tasks_to_toml,
 )
-from tests.support.commands import run_here
+from tests.support.commands import run_here, service_text
 from tests.support.entropy import SeededEntropy
 from tests.support.surveys import VISITS, department, task_of
 from tests.support.tasks import HELPER_URL, LEADER_URL, collector_keypair, make_task
@@ -141,9 +141,7 @@ def test_two_surveys_of_one_name_are_told_apart_by_their_ids(tmp_path: Path) -> 
 @pytest.mark.parametrize("role", ["helper", "collector"])
 def test_a_party_takes_part_in_all_tasks_of_its_file_or_in_none(tmp_path: Path, role: str) -> None:
     config = tmp_path / "party.toml"
-    config.write_text(
-        f'service.role = "{role}"\nservice.database = "x.sqlite"\nkeys.store_key_file = "x.key"\n'
-    )
+    config.write_text(service_text(role, "x"))
     key = {}
     if role == "collector":
         public = run_here("collector", "config", "--config", config).stdout.strip()
@@ -169,9 +167,7 @@ def test_a_party_takes_part_in_all_tasks_of_its_file_or_in_none(tmp_path: Path, 
 
 def test_the_json_that_survey_new_writes_is_its_toml(tmp_path: Path) -> None:
     config, survey = tmp_path / "collector.toml", tmp_path / "survey.toml"
-    config.write_text(
-        'service.role = "collector"\nservice.database = "x.sqlite"\nkeys.store_key_file = "x.key"\n'
-    )
+    config.write_text(service_text("collector", "x"))
     survey.write_text(VISITS + department() + AGE)
     public = run_here("collector", "config", "--config", config).stdout.strip()
     done = run_here(

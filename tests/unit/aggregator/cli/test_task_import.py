@@ -13,7 +13,7 @@ from aggregator.dap.profile import BatchMode
 from aggregator.dap.task import TaskConfiguration, task_extensions
 from aggregator.dap.times import Interval
 from aggregator.service.storage.tasks.tasks import get_task
-from tests.support.commands import Done, run_here
+from tests.support.commands import Done, run_here, service_text
 from tests.support.tasks import NO_NOISE, TASK_ID, collector_keypair, make_task
 
 KEY, TOKEN = encode_base64url(bytes(range(32))), "shown-by-the-leader-to-the-helper"
@@ -34,10 +34,7 @@ THEIRS = TaskConfiguration(
 
 def config_of(folder: Path, role: str) -> Path:
     config = folder / f"{role}.toml"
-    names = (
-        f'service.role = "{role}"\nservice.database = "{role}.sqlite"\n'
-        f'keys.store_key_file = "{role}.key"\n'
-    )
+    names = service_text(role)
     config.write_text(names)
     return config
 

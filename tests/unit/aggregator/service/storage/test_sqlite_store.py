@@ -22,7 +22,7 @@ from aggregator.service.storage.engine.schema import make
 from aggregator.service.storage.engine.tables import bucket_keys, bucket_shares
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.secrets.crypter import Crypter
-from tests.support.commands import run_here
+from tests.support.commands import run_here, service_text
 from tests.support.empty_store import add_a_later_revision, version
 from tests.support.engines import ON_SQLITE
 from tests.support.patience import PATIENCE_SECONDS
@@ -52,10 +52,7 @@ def test_a_store_of_an_older_program_is_upgraded_by_the_command_and_by_nothing_e
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tmp_path / "helper.toml"
-    config.write_text(
-        'service.role = "helper"\nservice.database = "store.sqlite"\n'
-        'keys.store_key_file = "store.key"\n'
-    )
+    config.write_text(service_text("helper", "store"))
     assert run_here("hpke", "new", "--config", config).returncode == 0
     before = version(store_url(tmp_path))
     add_a_later_revision(tmp_path, monkeypatch)
@@ -83,10 +80,7 @@ def test_an_older_program_leaves_an_upgraded_store_alone_and_goes_on_from_a_back
 ) -> None:
     """As docs/operations/upgrade.md says of going back."""
     config = tmp_path / "helper.toml"
-    config.write_text(
-        'service.role = "helper"\nservice.database = "store.sqlite"\n'
-        'keys.store_key_file = "store.key"\n'
-    )
+    config.write_text(service_text("helper", "store"))
     assert run_here("hpke", "new", "--config", config).returncode == 0
     before = run_here("hpke", "list", "--config", config).stdout
     backup = tmp_path / "before.backup"
@@ -140,10 +134,7 @@ def test_nothing_is_written_to_a_file_that_was_moved_while_it_was_in_use(
 
 def test_there_is_nothing_to_upgrade_without_a_store(tmp_path: Path) -> None:
     config = tmp_path / "helper.toml"
-    config.write_text(
-        'service.role = "helper"\nservice.database = "store.sqlite"\n'
-        'keys.store_key_file = "store.key"\n'
-    )
+    config.write_text(service_text("helper", "store"))
     done = run_here("store", "upgrade", "--config", config)
     assert (done.returncode, "there is no store" in done.stderr) == (2, True)
     assert list(tmp_path.iterdir()) == [config]
@@ -188,10 +179,7 @@ def test_a_folder_in_the_place_of_one_of_its_files_is_named(tmp_path: Path, suff
 
 def test_a_file_that_is_no_store_or_is_damaged_is_refused_in_one_line(tmp_path: Path) -> None:
     config = tmp_path / "helper.toml"
-    config.write_text(
-        'service.role = "helper"\nservice.database = "store.sqlite"\n'
-        'keys.store_key_file = "store.key"\n'
-    )
+    config.write_text(service_text("helper", "store"))
     make(store_url(tmp_path))
     (tmp_path / "store.key").write_text("A" * 43)
     (tmp_path / "store.key").chmod(0o600)
