@@ -30,7 +30,7 @@ from aggregator.service.storage.reports.counters import Stage, report_counts
 from aggregator.service.storage.reports.reports import put_reports
 from aggregator.service.storage.tasks.forgetting import forget
 from aggregator.service.storage.tasks.tasks import TaskRecord, end_task, put_task
-from aggregator.service.transport.scheduler import DriverSettings
+from aggregator.service.transport.driver import DriverSettings
 from tests.support.pair import LEADER_TOKEN, Answer, Died, Pair, pair_of
 from tests.support.patience import PATIENCE_SECONDS, yardstick
 from tests.support.tasks import LAPLACE, TASK_ID, make_task

@@ -15,7 +15,7 @@ from aggregator.service.leader.collections import CollectionDriver
 from aggregator.service.leader.job_creator import JobCreator
 from aggregator.service.leader.job_driver import JobDriver
 from aggregator.service.storage.reports.counters import Stage, report_counts
-from aggregator.service.transport.scheduler import DriverSettings
+from aggregator.service.transport.driver import DriverSettings
 from tests.support.pair import LEASE_SECONDS, NOW, Pair, pair_of
 from tests.support.tasks import LAPLACE, NO_NOISE, TIME_PRECISION, make_task
 

@@ -23,7 +23,7 @@ from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.storage.jobs import collection_room
 from aggregator.service.storage.jobs.collection_room import MOST_PENDING
 from aggregator.service.storage.secrets.crypter import Crypter
-from aggregator.service.transport.scheduler import DriverSettings
+from aggregator.service.transport.driver import DriverSettings
 from tests.support.commands import run_here, service_file
 from tests.support.empty_store import upgraded
 from tests.support.entropy import SeededEntropy

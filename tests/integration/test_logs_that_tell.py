@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from aggregator.service.leader.job_creator import JobCreator
 from aggregator.service.leader.job_driver import JobDriver
-from aggregator.service.transport.scheduler import DriverSettings
+from aggregator.service.transport.driver import DriverSettings
 from tests.support.pair import Pair
 from tests.support.tasks import make_task
 

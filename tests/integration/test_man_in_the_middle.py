@@ -16,8 +16,8 @@ from aggregator.collector.collect import Collection, Pending, TaskCollector
 from aggregator.collector.results.result import Result
 from aggregator.service.leader.collections import CollectionDriver
 from aggregator.service.transport import peer
+from aggregator.service.transport.driver import DriverSettings
 from aggregator.service.transport.interpretation import PeerUnreachable
-from aggregator.service.transport.scheduler import DriverSettings
 from tests.support.entropy import SeededEntropy
 from tests.support.pair import COLLECTOR_TOKEN, LEASE_SECONDS, Pair, Service
 from tests.support.tasks import HELPER_URL, LEADER_URL, collector_keypair, make_task

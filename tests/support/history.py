@@ -38,7 +38,7 @@ from aggregator.service.storage.reports.generations import (
     rotate_generations,
 )
 from aggregator.service.storage.reports.reports import has_reports
-from aggregator.service.transport.scheduler import DriverSettings
+from aggregator.service.transport.driver import DriverSettings
 from tests.support.balance import check_books
 from tests.support.entropy import SeededEntropy
 from tests.support.light import lightly

@@ -53,7 +53,7 @@ from aggregator.service.storage.ledger.journal_file import JournalFile
 from aggregator.service.storage.secrets.crypter import Crypter
 from aggregator.service.storage.tasks.caller_tokens import put_caller_token
 from aggregator.service.storage.tasks.tasks import TaskRecord, put_task
-from aggregator.service.transport.scheduler import DriverSettings
+from aggregator.service.transport.driver import DriverSettings
 from aggregator.service.web.app import create_app
 from aggregator.service.web.cross_origin import CrossOrigin
 from tests.support.clock import ManualClock

@@ -55,7 +55,7 @@ from aggregator.service.telemetry.compiling import AWAITED
 from aggregator.service.telemetry.health import Health
 from aggregator.service.telemetry.lines import log
 from aggregator.service.transport.client import client_of
-from aggregator.service.transport.scheduler import DriverSettings
+from aggregator.service.transport.driver import DriverSettings
 from aggregator.service.web.app import create_app
 from aggregator.service.web.cross_origin import CrossOrigin
 

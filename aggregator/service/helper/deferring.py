@@ -23,7 +23,7 @@ from aggregator.service.storage.jobs.deferred_jobs import (
 )
 from aggregator.service.storage.jobs.leases import Leased
 from aggregator.service.telemetry.lines import log
-from aggregator.service.transport.scheduler import Driver, DriverSettings
+from aggregator.service.transport.driver import Driver, DriverSettings
 
 
 class DeferredJobs(Driver[DeferredJob]):

@@ -10,9 +10,9 @@ from aggregator.service.runtime import Runtime, ServedTask
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.leases import Leased
 from aggregator.service.telemetry.metrics import Outcome, note_outcome
+from aggregator.service.transport.driver import Driver, DriverSettings, J
 from aggregator.service.transport.interpretation import Answer
 from aggregator.service.transport.peer import Peer
-from aggregator.service.transport.scheduler import Driver, DriverSettings, J
 
 
 def helper_of(served: ServedTask, http: httpx.AsyncClient, attempts: int) -> Peer:

@@ -31,8 +31,8 @@ from aggregator.service.storage.reports.claims import JobSize
 from aggregator.service.storage.reports.reports import put_reports
 from aggregator.service.storage.tasks.forgetting import begin_to_forget
 from aggregator.service.storage.tasks.tasks import end_task, put_task
-from aggregator.service.transport import scheduler as scheduler_module
-from aggregator.service.transport.scheduler import Driver, DriverSettings
+from aggregator.service.transport import driver as driver_module
+from aggregator.service.transport.driver import Driver, DriverSettings
 from tests.support.clock import ManualClock
 from tests.support.entropy import SeededEntropy
 from tests.support.patience import PATIENCE_SECONDS
@@ -75,7 +75,7 @@ def store(tmp_path: Path) -> Iterator[Database]:
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Renew such leases many times a second."""
-    monkeypatch.setattr(scheduler_module, "_RENEWALS", 50 * LEASE_SECONDS)
+    monkeypatch.setattr(driver_module, "_RENEWALS", 50 * LEASE_SECONDS)
 
 
 class Stepping(Driver[AggregationJob]):
@@ -157,7 +157,7 @@ async def test_a_job_that_stands_still_holds_up_no_other(store: Database) -> Non
     assert ended == [2, 3, 4, 5]
 
 
-async def test_what_is_under_way_ends_before_the_scheduler_does(store: Database) -> None:
+async def test_what_is_under_way_ends_before_the_driver_does(store: Database) -> None:
     stop = anyio.Event()
     ended: list[int] = []
 
