@@ -102,4 +102,4 @@ def _sheet_of_texts(meaning: str) -> AnswerSheet:
         raise ParameterError(f"survey.json: version {version!r} is not known")
     if not texts or any(others):
         raise ParameterError("survey.json: not the meaning of a survey of text questions only")
-    return AnswerSheet((), (), (), texts)
+    return AnswerSheet.of((), (), texts=texts)
