@@ -3,8 +3,8 @@
 It lists what is allowed, not what is forbidden, so that all who read a URL (`urllib`, HTTP clients,
 proxies, browsers, a page's content security policy) read the same host, port and path in it.
 
-Percent-encoding is left out: it writes one path in several ways, of which some read `%2e%2e` as
-`..`, and who chooses the path of an aggregator does not need it.
+Percent-encoding is left out: it writes one path in several ways, and some programs read `%2e%2e` as
+`..`. Nobody needs it to choose the path of an aggregator.
 
 Source: RFC 3986, "Unreserved Characters" and "Host"; RFC 1035, "Size limits"; WHATWG, URL Standard,
 "Host parsing"; RFC 5891, "Domain Name Lookup Protocol".

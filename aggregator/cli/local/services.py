@@ -1,7 +1,7 @@
 """Services as child processes: awaited while they live, ended with us, reported if they die.
 
-However slow a machine is, a living process may still start to serve: only its death decides that it
-does not. Its last output is then shown.
+On a slow machine a process may take long before it serves, so nobody gives up on one that lives. If
+it dies, its last output is shown.
 """
 
 import ctypes

@@ -1,7 +1,7 @@
 """What the machine, a container or a unit gives this service: cores and memory.
 
-A container sees all cores of its machine, and a unit all of its memory. What they may use is the
-least that their control group and those around it say.
+A container sees all cores of its machine, and a unit all of its memory. But each may use only what
+its control group allows, and every group around that one: the least of these counts.
 
 Source: Linux kernel, "Control Group v2". Version 1 is not read: there, say `--processes`.
 """

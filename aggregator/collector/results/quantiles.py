@@ -1,9 +1,9 @@
 """Quantiles of what was reported, from the noised counts of a histogram's bins.
 
 The p-quantile lies in the first bin up to which at least p of all reports lie. Bin J is ruled out
-where the counts up to J are too small for that, or the counts up to J - 1 too large, by more than
-the noise of either exceeds with half the miss. If the quantile is in J, one of the two happens with
-at most the miss, so the bins that are not ruled out need no correction for their number.
+if the counts up to J are too small for that, or if the counts up to J - 1 are too large: by more
+than their noise exceeds with a probability of half the miss. If the quantile is in J, that happens
+with at most the miss. So the bins that are not ruled out need no correction for their number.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""The collector's part: makes a result with its error bars of two sealed aggregate shares.
+"""The collector's part: makes a result with error bars from two sealed aggregate shares.
 
 The sums of a batch exist here only during a call, and `open_result` returns only what the task's
 policy lets a collector show. In a task with thresholds the whole noised vector has the guarantee;

@@ -1,4 +1,4 @@
-"""How old a report may be: no older than the ids that the store still has, or it could replay."""
+"""How old a report may be: a replay is noticed only while the store has ids of its age."""
 
 import dataclasses
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """Which paths we answer at all: those that a proxy reads as we do.
 
-The framework takes a line break at the end of a path for its end, an escaped slash for a separator,
-and an escaped letter for the letter. Not every proxy does, so a rule of its own for
+To the framework a line break at the end of a path is its end, an escaped slash is a separator, and
+an escaped letter is the letter. Not every proxy reads them so. A proxy's own rule for
 `/tasks/…/reports`, such as a rate limit, would not hold for `/tasks/…/reports%0a`,
 `/tasks/…%2freports` or `/tasks/…/%72eports`. None of our paths needs any of them.
 

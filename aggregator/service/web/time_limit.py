@@ -1,4 +1,4 @@
-"""A time limit of a request that is cheap to move: it moves several times in each.
+"""A time limit of a request, cheap to move, because each request moves it several times.
 
 A deadline of anyio's makes a timer anew whenever it moves. Here moving it sets a number, and one
 timer looks at that when it goes off.

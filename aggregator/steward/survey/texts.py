@@ -1,7 +1,8 @@
 """Text questions of a survey: each is a group of tasks besides the survey's one task.
 
 A person sends the survey's report and one report for each text question, whatever was skipped, and
-is in one of each question's tasks.
+is in one of each question's tasks. A text question's epsilon comes out of the person's budget for a
+window; all other questions, in one report, share the rest.
 """
 
 import dataclasses

@@ -1,9 +1,9 @@
 """Aggregation jobs that the Helper answers later: its front stores them, a worker answers them.
 
 A row has the exact request and a lease. It leaves in the transaction that stores the answer, which
-checks the lease, so a job is answered once however many workers take it up. The id of the job stays
-the same, and so does where its Leader asks for it. A job is looked for here first: if it leaves a
-moment later, it is among the answers.
+checks the lease, so a job is answered once however many workers lease it. It keeps its id, and so
+its Leader asks for it at the same place. A job is looked for here first: if it leaves a moment
+later, it is among the answers.
 """
 
 import dataclasses
