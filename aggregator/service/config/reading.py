@@ -46,8 +46,6 @@ def read_settings(path: Path | None) -> AnySettings:
     values = {} if path is None else _read_toml(path)
     place = "the environment" if path is None else str(path)
     role = os.environ.get("PRIO_ROLE", values.get("role"))
-    if role is None and values.keys() & {"collector_hpke_config", "task"}:
-        raise ConfigurationError(f"{place}: this is a task's file, and a service's is needed")
     if not isinstance(role, str) or role not in _ROLES:
         hint = " (PRIO_ROLE; or give a file with --config)" if path is None else ""
         raise ConfigurationError(
@@ -97,6 +95,8 @@ def _read_toml(path: Path) -> dict[str, object]:
     except (ValueError, RecursionError) as error:  # also for numbers too long, lists too deep
         # `from None`: the cause may contain a line with a secret.
         raise ConfigurationError(f"{path}: not TOML{place_in_text(str(error))}") from None
+    if not values.keys() & TABLES.keys() and values.keys() & {"collector_hpke_config", "task"}:
+        raise ConfigurationError(f"{path}: this is a task's file, and a service's is needed")
     values = _without_tables(values, path)
     if _has_secret(values):
         check_private(path)

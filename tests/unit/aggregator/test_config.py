@@ -216,12 +216,12 @@ def test_a_fault_in_a_schedule_says_which(tmp_path: Path) -> None:
 def test_a_time_zone_is_one_that_the_machine_knows_and_pages_are_shown_in_it(
     tmp_path: Path,
 ) -> None:
-    text = 'role = "collector"\ndatabase = "a.sqlite"\n'
+    text = 'service.role = "collector"\nservice.database = "a.sqlite"\n'
     assert read_settings(write(tmp_path, text)).times.name == "UTC"
-    chosen = read_settings(write(tmp_path, f'{text}time_zone = "Europe/Berlin"'))
+    chosen = read_settings(write(tmp_path, f'{text}service.time_zone = "Europe/Berlin"'))
     assert chosen.times.name == "Europe/Berlin"
     with pytest.raises(ConfigurationError, match="time_zone: must be the name of a time zone"):
-        read_settings(write(tmp_path, f'{text}time_zone = "Berlin/Europe"'))
+        read_settings(write(tmp_path, f'{text}service.time_zone = "Berlin/Europe"'))
 
 
 def test_all_faults_are_named_at_once_and_no_value_is_shown(tmp_path: Path) -> None:
