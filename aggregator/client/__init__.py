@@ -12,9 +12,8 @@ A survey's application has a `SurveyClient`, which takes answers by the names of
 
 A script or a notebook that has all measurements needs a `Task` and a `Client`:
 
-    task = task_from_toml(Path("task.toml").read_text())
-    async with httpx.AsyncClient() as http:
-        summary = await Client(task, http).upload([3, 1, 0])
+    with Client(task_from_toml(Path("task.toml").read_text())) as client:
+        summary = client.upload([3, 1, 0])
 """
 
 from typing import TYPE_CHECKING
@@ -22,35 +21,37 @@ from typing import TYPE_CHECKING
 from aggregator.lazy_exports import exports
 
 if TYPE_CHECKING:
-    from aggregator.client.contributions import Contributions, TooManyReports
+    from aggregator.client.bulk import Uploaded
     from aggregator.client.delivery import Pass, Reason
     from aggregator.client.measurements import CellError, MeasurementReader
-    from aggregator.client.outbox import AlreadyAnswered, Outbox, OutboxFull, Outcome, State
+    from aggregator.client.outbox import AlreadyAnswered, Outbox, OutboxFull
+    from aggregator.client.records import Outcome, State
     from aggregator.client.reporter import Reporter
     from aggregator.client.survey.answers import AnswerError
-    from aggregator.client.survey.client import SurveyClient
-    from aggregator.client.upload import Client, UploadError, UploadSummary
+    from aggregator.client.survey.client import Row, SurveyClient
+    from aggregator.client.upload import AsyncClient, Client, UploadError, UploadSummary
 else:
     __getattr__ = exports(
         __name__,
         {
-            "contributions": ("Contributions", "TooManyReports"),
+            "bulk": ("Uploaded",),
             "measurements": ("CellError", "MeasurementReader"),
-            "outbox": ("AlreadyAnswered", "Outbox", "OutboxFull", "Outcome", "State"),
+            "outbox": ("AlreadyAnswered", "Outbox", "OutboxFull"),
+            "records": ("Outcome", "State"),
             "reporter": ("Reporter",),
             "delivery": ("Pass", "Reason"),
             "survey.answers": ("AnswerError",),
-            "survey.client": ("SurveyClient",),
-            "upload": ("Client", "UploadError", "UploadSummary"),
+            "survey.client": ("Row", "SurveyClient"),
+            "upload": ("AsyncClient", "Client", "UploadError", "UploadSummary"),
         },
     )
 
 __all__ = [
     "AlreadyAnswered",
     "AnswerError",
+    "AsyncClient",
     "CellError",
     "Client",
-    "Contributions",
     "MeasurementReader",
     "Outbox",
     "OutboxFull",
@@ -58,9 +59,10 @@ __all__ = [
     "Pass",
     "Reason",
     "Reporter",
+    "Row",
     "State",
     "SurveyClient",
-    "TooManyReports",
     "UploadError",
     "UploadSummary",
+    "Uploaded",
 ]

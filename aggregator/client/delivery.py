@@ -7,12 +7,14 @@ restart, nor a leader that lies about its keys counts anybody twice.
 
 import dataclasses
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from functools import lru_cache
 
-from aggregator.client.outbox import Outbox, OutboxFull, Outcome, Record, State
+from aggregator.client.outbox import Outbox, OutboxFull
+from aggregator.client.records import Outcome, Record, State
 from aggregator.client.sender import Later, Refused, Sender, TooLarge
 from aggregator.client.verdicts import (
     UNKNOWN_TASK,
@@ -68,7 +70,9 @@ class Pass:
     """What one or several passes over the outbox have done.
 
     `late` are reports whose time is over. `reason` is why some that were sent still wait: a
-    `Reason`, or what else the leader says of them, by its name in the draft.
+    `Reason`, or what else the leader says of them, by its name in the draft. A pass `is_cut` if it
+    could not go on. `outcomes` are counted by task, and `declined` are the leader's words on
+    reports that wait, by the ids of these.
     """
 
     counted: int = 0
@@ -76,11 +80,26 @@ class Pass:
     refused: int = 0
     waiting: int = 0
     reason: str | None = None
+    is_cut: bool = False
+    outcomes: Counter[tuple[bytes, Outcome]] = dataclasses.field(
+        default_factory=Counter, compare=False
+    )
+    declined: dict[bytes, str] = dataclasses.field(default_factory=dict, compare=False)
 
     @property
     def settled(self) -> int:
         """How many have an outcome."""
         return self.counted + self.late + self.refused
+
+    def add(self, other: "Pass") -> None:
+        """Add what another pass has done; what waits is not a sum."""
+        self.counted += other.counted
+        self.late += other.late
+        self.refused += other.refused
+        self.reason = other.reason or self.reason
+        self.is_cut |= other.is_cut
+        self.outcomes += other.outcomes
+        self.declined |= other.declined
 
 
 Settled = Callable[[bytes, str | None, Outcome], None]
@@ -127,45 +146,66 @@ class Delivery:
         self._on_settled = on_settled
         self._max_age = max_age_seconds
         self._passing = threading.Lock()
+        self._fetched: dict[str, bytes] = {}
 
     def flush(self, *, now: bool) -> Pass:
         """Send what is due, in groups, or with `now` everything."""
         with self._passing:
             done = Pass()
+            settling = Settling(self._outbox, at_once=True)
             started = self._clock.now()
             self.callback_fault = None
             seen: set[bytes] = set()
-            answered: set[bytes] = set()
-            while records := self._turn(None if now else started, seen, done.settled):
+            while not done.is_cut and (
+                records := self._turn(None if now else started, seen, done.settled)
+            ):
                 seen |= {record.key for record in records}
-                try:
-                    self._send(records, done, answered)
-                except Later as later:
-                    done.reason = _named(later.reason)
-                    left = [record for record in records if record.key not in answered]
-                    # The rest would fare no better.
-                    self.quiet_until = self._postpone(left, later.wait)
-                    break
-                except OutboxFull:
-                    done.reason = Reason.OUTBOX_FULL
-                    break
+                self._send_or_postpone(records, _Turn(done, settling))
             done.waiting = self._outbox.waiting(self._id)
             return done
 
+    def deliver(self, records: Sequence[Record], settling: "Settling") -> Pass:
+        """Send records that were stored just now; the caller settles them."""
+        with self._passing:
+            done, most = Pass(), self._most
+            self.callback_fault = None
+            for start in range(0, len(records), most):
+                self._send_or_postpone(records[start : start + most], _Turn(done, settling))
+                if done.is_cut:
+                    break
+            return done
+
+    def _send_or_postpone(self, records: Sequence[Record], turn: "_Turn") -> None:
+        done = turn.done
+        try:
+            self._send(records, turn)
+        except Later as later:
+            done.reason, done.is_cut = _named(later.reason), True
+            left = [record for record in records if record.key not in turn.answered]
+            # The rest would fare no better.
+            self.quiet_until = self._postpone(left, later.wait)
+        except OutboxFull:
+            done.reason, done.is_cut = Reason.OUTBOX_FULL, True
+
+    @property
+    def _most(self) -> int:
+        """How many reports one request carries now."""
+        return min(self.group, max(1, _MOST_REQUEST_BYTES // room_of(self.task)))
+
     def _turn(self, now: int | None, seen: set[bytes], settled: int) -> list[Record]:
         """Return the next records; `settled` of those that this pass has seen are gone."""
-        most = min(self.group, max(1, _MOST_REQUEST_BYTES // room_of(self.task)))
+        most = self._most
         records = self._outbox.due(self._id, now, most + len(seen) - settled)
         return [record for record in records if record.key not in seen][:most]
 
-    def _send(self, records: Sequence[Record], done: Pass, answered: set[bytes]) -> None:
+    def _send(self, records: Sequence[Record], turn: "_Turn") -> None:
         """Send some reports, reseal those whose keys have gone, and settle."""
         # Reports are sealed only when they are sent, so to today's keys however long they waited.
         unsealed = [record for record in records if record.sealed_to is None]
         sealed = [record for record in records if record.sealed_to is not None]
         if unsealed:
             sealed += self._seal(unsealed, self._keys())
-        outdated = self._conclude_all(sealed, done, answered)
+        outdated = self._conclude_all(sealed, turn)
         if not outdated:
             return
         fresh = self._fetched_keys()
@@ -173,27 +213,27 @@ class Delivery:
         # again would not help, and a second report could be counted twice.
         stuck = [record for record in outdated if record.sealed_to == fresh]
         again = self._seal([r for r in outdated if r.sealed_to != fresh], fresh)
-        stuck += self._conclude_all(again, done, answered)
+        stuck += self._conclude_all(again, turn)
         if stuck:
-            answered |= {record.key for record in stuck}
-            self._conclude(stuck, {each.key: Reason.OUTDATED_CONFIG for each in stuck}, done)
+            self._conclude(stuck, {each.key: Reason.OUTDATED_CONFIG for each in stuck}, turn)
 
-    def _conclude_all(
-        self, records: Sequence[Record], done: Pass, answered: set[bytes]
-    ) -> list[Record]:
+    def _conclude_all(self, records: Sequence[Record], turn: "_Turn") -> list[Record]:
         """Send, conclude each answer before the next request; return those with old keys."""
         outdated = []
         for sent, errors in self._post(records):
             said = {record.key: verdict_of(errors.get(record.key, "")) for record in sent}
             gone = [record for record in sent if said[record.key] is Verdict.OUTDATED]
             concluded = [record for record in sent if said[record.key] is not Verdict.OUTDATED]
-            self._conclude(concluded, errors, done)
-            answered |= {record.key for record in concluded}
+            self._conclude(concluded, errors, turn)
             outdated += gone
         return outdated
 
-    def _conclude(self, records: Sequence[Record], errors: dict[bytes, str], done: Pass) -> None:
+    def _conclude(
+        self, records: Sequence[Record], errors: Mapping[bytes, str], turn: "_Turn"
+    ) -> None:
         """Settle what the leader decided or declined on several days; let the rest wait."""
+        done = turn.done
+        turn.answered.update(record.key for record in records)
         now, ahead = self._clock.now(), self._sender.clock_ahead
         outcomes, waits = [], dict[int, list[Record]]()
         for record in records:
@@ -203,16 +243,16 @@ class Delivery:
             if outcome is not None:
                 outcomes.append((record, outcome))
             else:
-                done.reason = _named(error)
+                done.reason = done.declined[record.key] = _named(error)
                 is_early = verdict_of(error) is Verdict.EARLY
                 waits.setdefault(_EARLY_WAIT if is_early else _LONGEST_WAIT, []).append(again)
-        self._outbox.settle(outcomes)
+        turn.settling.add(outcomes, lambda: self._tell(outcomes, done))
         for wait, left in waits.items():
             self._postpone(left, wait)
-        self._tell(outcomes, done)
 
     def _tell(self, outcomes: Sequence[tuple[Record, Outcome]], done: Pass) -> None:
         for record, outcome in outcomes:
+            done.outcomes[self._id, outcome] += 1
             done.counted += outcome.state is State.COUNTED
             done.late += outcome.state is State.LATE
             done.refused += outcome.state is State.REFUSED
@@ -287,26 +327,48 @@ class Delivery:
     def _fetched_keys(self) -> bytes:
         """Fetch both aggregators' preferred configurations, and keep them."""
         configuration = self.task.configuration
-        found = []
-        for base in (
+        endpoints = (
             configuration.leader_aggregator_endpoint,
             configuration.helper_aggregator_endpoint,
-        ):
-            try:
-                answer = self._sender.get(
-                    _url(base, path("hpke_config")), HpkeConfigList.message, _MOST_CONFIG_BYTES
-                )
-                config = decode(HpkeConfigList, answer).preferred()
-                seal(config, b"", b"", b"", self._entropy)  # not every 32 bytes are a key
-                found.append(encode(config))
-            except (DecodeError, ParameterError, Refused, TooLarge) as error:
-                raise Later("not_an_aggregator") from error
-        keys = b"".join(found)
+        )
+        found = self._fetched
+        for endpoint in endpoints:
+            if endpoint not in found:
+                found = {**found, endpoint: self._fetched_config(endpoint)}
+                self._fetched = found  # or if one is away, both would have to answer in a row
+        self._fetched = {}
+        keys = b"".join(found[endpoint] for endpoint in endpoints)
         self._outbox.put_keys(self._keys_of, keys, self._clock.now())
         return keys
 
+    def _fetched_config(self, endpoint: str) -> bytes:
+        url = _url(endpoint, path("hpke_config"))
+        try:
+            answer = self._sender.get(url, HpkeConfigList.message, _MOST_CONFIG_BYTES)
+            config = decode(HpkeConfigList, answer).preferred()
+            seal(config, b"", b"", b"", self._entropy)  # not every 32 bytes are a key
+            return encode(config)
+        except (DecodeError, ParameterError, Refused, TooLarge) as error:
+            raise Later("not_an_aggregator") from error
+
+    def sealed(self, records: Sequence[Record]) -> list[Record]:
+        """Return unsealed records, which are stored nowhere yet, sealed to keys of the day.
+
+        Raises `Later` if an aggregator does not give its keys now.
+        """
+        keys = self._keys()
+        bodies = self._bodies(records, keys)
+        return [
+            replace(record, sealed_to=keys, body=body)
+            for record, body in zip(records, bodies, strict=True)
+        ]
+
     def _seal(self, records: Sequence[Record], keys: bytes) -> list[Record]:
         """Seal records and store them, before they can be sent; return those that still wait."""
+        return self._outbox.seal(records, keys, self._bodies(records, keys))
+
+    def _bodies(self, records: Sequence[Record], keys: bytes) -> list[bytes]:
+        """Return the reports of records, sealed, with the padding that keeps their room."""
         bodies = []
         leader, helper = _configs(keys)
         for record in records:
@@ -321,12 +383,45 @@ class Delivery:
             if record.sealed_to is not None:
                 room = len(record.body) + len(record.sealed_to)
             bodies.append(encode(sealed).ljust(room - len(keys), b"\0"))
-        return self._outbox.seal(records, keys, bodies)
+        return bodies
 
     def _sent(self, record: Record) -> bytes:
         """Return the report of a sealed record, without the padding."""
         encs = (len(config.public_key) for config in _configs(record.sealed_to or b""))
         return record.body[: report_sizes(self.task).report_of(*encs)]
+
+
+class Settling:
+    """Outcomes that are stored together, and only then told to whom they concern."""
+
+    def __init__(self, outbox: Outbox, *, at_once: bool) -> None:
+        self._outbox, self._at_once = outbox, at_once
+        self._outcomes: list[tuple[Record, Outcome]] = []
+        self._tell: list[Callable[[], None]] = []
+
+    def add(self, outcomes: Sequence[tuple[Record, Outcome]], tell: Callable[[], None]) -> None:
+        """Add outcomes; `tell` is called once they are stored."""
+        self._outcomes += outcomes
+        self._tell.append(tell)
+        if self._at_once:
+            self.settle()
+
+    def settle(self) -> None:
+        """Store what has been added, and tell it."""
+        outcomes, told = self._outcomes, self._tell
+        self._outcomes, self._tell = [], []
+        self._outbox.settle(outcomes)
+        for tell in told:
+            tell()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Turn:
+    """Reports of one request: what the pass has done, and which of them the leader answered."""
+
+    done: Pass
+    settling: Settling
+    answered: set[bytes] = dataclasses.field(default_factory=set)
 
 
 def _named(reason: str) -> str:

@@ -72,14 +72,14 @@ class MeasurementReader:
         person_column: str | None = None,
         max_reports_per_person: int = 1,
         delimiter: str = ",",
-    ) -> list[Measurement]:
-        """Return a measurement for each row of a CSV file with a header line.
+    ) -> tuple[list[Measurement], list[str]]:
+        """Return a measurement for each row of a CSV file with a header line, and whose rows.
 
         Args:
             file: The file, opened as text with `newline=""`.
             columns: The column to read; for a vector, one per coordinate, in order.
             person_column: The column that says whose row it is; without it each row belongs to a
-                different person.
+                different person, and nobody is named.
             max_reports_per_person: How many rows one person may have.
             delimiter: Between the cells of a line.
 
@@ -88,7 +88,9 @@ class MeasurementReader:
                 message names the line but no person.
         """
         rows = csv.DictReader(file, delimiter=delimiter, strict=True)
-        return list(self._read_rows(rows, columns, person_column, max_reports_per_person))
+        persons = list[str]()
+        found = self._read_rows(rows, columns, person_column, max_reports_per_person, persons)
+        return list(found), persons
 
     def read_arguments(self, arguments: Iterable[str]) -> list[Measurement]:
         """Return a measurement for each argument; a vector's coordinates are joined by commas."""
@@ -106,8 +108,9 @@ class MeasurementReader:
         columns: Sequence[str],
         person_column: str | None,
         max_reports_per_person: int,
+        persons: list[str],
     ) -> Iterator[Measurement]:
-        persons: Counter[str] = Counter()
+        counted: Counter[str] = Counter()
         try:
             header = rows.fieldnames or ()
             for column in columns if person_column is None else (*columns, person_column):
@@ -121,12 +124,13 @@ class MeasurementReader:
                     person = row[person_column]
                     if not person:
                         raise CellError(f"line {rows.line_num}, {person_column}: names no person")
-                    persons[person] += 1
-                    if persons[person] > max_reports_per_person:
+                    counted[person] += 1
+                    if counted[person] > max_reports_per_person:
                         raise CellError(
-                            f"line {rows.line_num}, {person_column}: report {persons[person]} of "
+                            f"line {rows.line_num}, {person_column}: report {counted[person]} of "
                             f"one person; max_reports_per_person is {max_reports_per_person}"
                         )
+                    persons.append(person)
                 # A row with too few cells has None for the missing ones.
                 cells = [row[column] or "" for column in columns]
                 yield self.read(cells, f"line {rows.line_num}", columns)

@@ -1,22 +1,22 @@
-"""Where an application's reports wait until they are settled: one file, for one or more tasks.
+"""Where a client's reports wait until they are settled: one file, or this process's memory.
 
 A record holds both shares of a report, and so the answer, until the report has an outcome. Then the
-record is overwritten in the file, and the write-ahead log, which held it too, is emptied. A claim
-says that something was answered and what became of the report, but not what the answer was. A toss
-says which task of a text question a person is in, and stays for ever.
+record is overwritten in the file, and the write-ahead log, which held it too, is emptied. Whatever
+else a client must remember of a person is here too, and stays for ever, but not what they answered:
+a claim says what became of a report, a contribution that there was one, a place or a toss which
+task of several the person is in.
 """
 
-import dataclasses
 import os
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 
-from aggregator.client.window_claims import WindowClaim
+from aggregator.client.records import COLUMNS, Entry, Outcome, Record, State
+from aggregator.client.remembered import Execute, insert, refusal
 from aggregator.errors import ConfigurationError, LocalError
 
 MAX_BYTES = 2**30
@@ -50,10 +50,20 @@ CREATE TABLE IF NOT EXISTS tosses (
     question BLOB NOT NULL, person TEXT NOT NULL, number INTEGER NOT NULL,
     PRIMARY KEY (question, person)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS contributions (
+    asked BLOB NOT NULL, person TEXT NOT NULL, time INTEGER NOT NULL,
+    window_start INTEGER NOT NULL, window_end INTEGER NOT NULL, most INTEGER NOT NULL,
+    reports INTEGER NOT NULL DEFAULT 1,
+    PRIMARY KEY (asked, person, time, window_start, window_end, most)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS places (
+    person TEXT NOT NULL, name TEXT NOT NULL, place INTEGER NOT NULL,
+    PRIMARY KEY (person, name)
+) STRICT, WITHOUT ROWID;
 """
 
-_VERSION = 2
-"""What `_TABLES` are; kept as `user_version`, which was 0 before there were others."""
+_VERSION = 3
+"""What `_TABLES` are; kept as `user_version`."""
 
 _TOSS = "SELECT number FROM tosses WHERE question = ? AND person = ?"
 
@@ -63,80 +73,34 @@ class OutboxFull(LocalError):
 
 
 class AlreadyAnswered(LocalError):
-    """The claim has a report."""
-
-
-class State(StrEnum):
-    """What became of a report."""
-
-    WAITING = "waiting"
-    COUNTED = "counted"
-    LATE = "late"
-    REFUSED = "refused"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of a report.
-
-    Attributes:
-        state: In one word.
-        reason: The draft's name for the reason, or `too_old`; empty if there is none.
-    """
-
-    state: State
-    reason: str = ""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Record:
-    """A report that waits.
-
-    `claim` is what may have only one report, such as a person. `created` and `due` are in seconds
-    since the epoch, `time` in the task's units. Once `sealed_to` names encoded configurations,
-    `body` is what is sent, with zeros behind it that keep room; before, it is only zeros.
-    `declined` are the days on which the leader would not take it, or not yet: numbers since the
-    epoch, separated by spaces.
-    """
-
-    key: bytes
-    task: bytes
-    claim: str | None
-    created: int
-    time: int
-    public_share: bytes = dataclasses.field(repr=False)
-    leader_share: bytes = dataclasses.field(repr=False)
-    helper_share: bytes = dataclasses.field(repr=False)
-    sealed_to: bytes | None = dataclasses.field(repr=False)
-    body: bytes = dataclasses.field(repr=False)
-    attempts: int = 0
-    due: int = 0
-    declined: str = ""
-
-
-_COLUMNS = ", ".join(each.name for each in dataclasses.fields(Record))
-_PLACES = ", ".join("?" for _ in dataclasses.fields(Record))
+    """The claim has a report, or the person as many as the task allows."""
 
 
 class Outbox:
-    """Reports in one SQLite file; threads and processes may share it.
+    """Reports in one SQLite file, which threads and processes may share, or in memory.
 
     Args:
-        path: The file, made for the owner only if it is missing.
+        path: The file, made for the owner only if it is missing; None for the memory of this
+            process, with which everything is forgotten.
         max_bytes: How large it may become.
 
     Raises:
         ConfigurationError: The file cannot be used; the message says why.
     """
 
-    def __init__(self, path: Path | str, max_bytes: int = MAX_BYTES) -> None:
-        self.path = Path(path).absolute()  # the application may change its folder
+    def __init__(self, path: Path | str | None, max_bytes: int = MAX_BYTES) -> None:
+        # Absolute, since the application may change its folder.
+        self.path = None if path is None else Path(path).absolute()
         self._lock = threading.Lock()
         try:
-            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, _OWNER_ONLY))
+            if self.path is not None:
+                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, _OWNER_ONLY))
             # Transactions are begun here, not by the library.
             self._connection = sqlite3.connect(
-                self.path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
+                self.path or ":memory:",
+                timeout=_PATIENCE,
+                isolation_level=None,
+                check_same_thread=False,
             )
         except (OSError, sqlite3.Error) as error:
             raise ConfigurationError(f"the outbox {self.path}: {error}") from error
@@ -149,46 +113,45 @@ class Outbox:
 
     def _prepare(self, max_bytes: int) -> None:
         with self._translated():
-            version = self._version()  # before anything is written, if only a setting
+            is_new = self._is_new()  # before anything is written, if only a setting
             execute = self._connection.execute
             execute(f"PRAGMA page_size = {_PAGE}")
             execute("PRAGMA journal_mode = WAL")
             execute("PRAGMA synchronous = FULL")  # a record is on the disk when `add` returns
+            # `settle` empties the log; before, it takes a group of people without a sync in between.
+            execute("PRAGMA wal_autocheckpoint = 8192")
             execute("PRAGMA secure_delete = ON")  # answers are overwritten, not only unlinked
             execute(f"PRAGMA max_page_count = {max(16, max_bytes // _PAGE)}")
-            self._connection.executescript(_TABLES)
-            if version != _VERSION:  # it needs room, and waits for who writes
-                self._bring_up_to_date()
+            if is_new:  # it needs room, and waits for who writes
+                self._connection.executescript(
+                    f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {_VERSION}; COMMIT"
+                )
 
-    def _bring_up_to_date(self) -> None:
+    def _is_new(self) -> bool:
+        """Return whether the file has no tables yet; refuse one that is no outbox of ours."""
         execute = self._connection.execute
-        execute("BEGIN IMMEDIATE")
-        if "declined" not in {name for _, name, *_ in execute("PRAGMA table_info(records)")}:
-            execute("ALTER TABLE records ADD COLUMN declined TEXT NOT NULL DEFAULT ''")
-        execute(f"PRAGMA user_version = {_VERSION}")
-        execute("COMMIT")
-
-    def _version(self) -> int:
-        """Return the version of the file, which must be new, or an outbox that we know."""
-        version: int
-        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
-        found = self._connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+        execute("BEGIN")  # or another process could make the tables in between
+        (version,) = execute("PRAGMA user_version").fetchone()
+        found = execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
         tables = {name for (name,) in found}
+        execute("COMMIT")
         if tables and "records" not in tables:
             raise ConfigurationError(
                 f"the outbox {self.path}: is a database of another program, which was left as it "
                 "is: name another file"
             )
-        if version > _VERSION:
+        if tables and version != _VERSION:
             raise ConfigurationError(
-                f"the outbox {self.path}: was made by a newer version of this program (outbox "
+                f"the outbox {self.path}: was made by another version of this program (outbox "
                 f"version {version}, and this one knows {_VERSION}): use that one, which sends "
                 "what waits"
             )
-        return version
+        return not tables
 
     def _file(self) -> tuple[int, int] | None:
         """Return the device and inode of the file at the path, None if there is none."""
+        if self.path is None:
+            return None
         try:
             found = self.path.stat()
         except FileNotFoundError:
@@ -200,39 +163,41 @@ class Outbox:
         with self._lock:
             self._connection.close()
 
-    def add(
-        self,
-        records: Sequence[Record],
-        digests: Sequence[bytes] | None = None,
-        windows: Sequence[WindowClaim] = (),
-    ) -> None:
-        """Store records and their claims, all of them or none.
+    def add(self, entries: Sequence[Entry]) -> None:
+        """Store entries, all of them or none.
 
-        A digest of what each record was made of is deleted with it. `windows` are claimed for these
-        tasks and others. Raises `AlreadyAnswered` if a claim has a report, and `OutboxFull`.
+        Raises `AlreadyAnswered` if a claim has a report, or a person as many as are allowed, and
+        `OutboxFull`.
         """
         with self._transaction() as execute:
-            for record in records:
-                if record.claim is not None:
-                    claim = (record.task, record.claim, State.WAITING.value, "")
-                    try:
-                        execute("INSERT INTO claims VALUES (?, ?, ?, ?)", claim)
-                    except sqlite3.IntegrityError:
-                        raise AlreadyAnswered(f"{record.claim!r} was answered before") from None
-                execute(f"INSERT INTO records ({_COLUMNS}) VALUES ({_PLACES})", _row(record))  # noqa: S608  names of our own fields
-            for window in windows:
-                if not window.add(execute):
-                    raise AlreadyAnswered(
-                        f"{window.person!r} has answered this in another task, in the same window"
-                    )
-            for record, digest in zip(records, digests or (), strict=digests is not None):
-                execute("INSERT INTO digests VALUES (?, ?)", (record.key, digest))
+            for entry in entries:
+                if (reason := refusal(execute, entry)) is not None:
+                    raise AlreadyAnswered(reason)
+                insert(execute, entry)
+
+    def add_new(self, entries: Sequence[Entry]) -> list[bool]:
+        """Store those entries that `add` would not refuse; return for each whether it is stored.
+
+        Raises `OutboxFull`, and then none is.
+        """
+        with self._transaction() as execute:
+            stored = []
+            for entry in entries:
+                stored.append(refusal(execute, entry) is None)
+                if stored[-1]:
+                    insert(execute, entry)
+            return stored
+
+    def refusals(self, entries: Sequence[Entry]) -> list[str | None]:
+        """Return why `add` would refuse each entry, whose records need only a task and a claim."""
+        with self._transaction() as execute:
+            return [refusal(execute, entry) for entry in entries]
 
     def due(self, task: bytes, now: int | None, limit: int) -> list[Record]:
         """Return records that are due, the oldest first; all records if `now` is None."""
         with self._transaction() as execute:
             rows = execute(
-                f"SELECT {_COLUMNS} FROM records WHERE task = ? AND due <= ? "  # noqa: S608  names of our own fields
+                f"SELECT {COLUMNS} FROM records WHERE task = ? AND due <= ? "  # noqa: S608  names of our own fields
                 "ORDER BY due, created LIMIT ?",
                 (task, 2**62 if now is None else now, limit),
             ).fetchall()
@@ -253,7 +218,7 @@ class Outbox:
                     (sealed_to, body, record.key, record.sealed_to),
                 )
                 rows += execute(
-                    f"SELECT {_COLUMNS} FROM records WHERE key = ?",  # noqa: S608  names of our own fields
+                    f"SELECT {COLUMNS} FROM records WHERE key = ?",  # noqa: S608  names of our own fields
                     (record.key,),
                 ).fetchall()
         return [Record(*row) for row in rows]
@@ -299,17 +264,25 @@ class Outbox:
 
     def claimed(self, task: bytes, claim: str) -> Outcome | None:
         """Return what became of a claim; None if there is none."""
-        with self._transaction() as execute:
-            row = execute(
-                "SELECT state, reason FROM claims WHERE task = ? AND claim = ?", (task, claim)
-            ).fetchone()
-        return None if row is None else Outcome(State(row[0]), row[1])
+        return self.claimed_all([(task, claim)])[0]
 
-    def claims(self, task: bytes) -> dict[str, Outcome]:
-        """Return what became of each claim of a task."""
+    def claimed_all(self, claims: Sequence[tuple[bytes, str | None]]) -> list[Outcome | None]:
+        """Return what became of each claim of a task; None of those that there are not."""
         with self._transaction() as execute:
-            rows = execute("SELECT claim, state, reason FROM claims WHERE task = ?", (task,))
-            return {claim: Outcome(State(state), reason) for claim, state, reason in rows}
+            select = "SELECT state, reason FROM claims WHERE task = ? AND claim = ?"
+            found = [execute(select, each).fetchone() for each in claims]
+        return [None if row is None else Outcome(State(row[0]), row[1]) for row in found]
+
+    def waiting_claims(self) -> set[tuple[bytes, str | None]]:
+        """Return the task and the claim of each record that has one."""
+        with self._transaction() as execute:
+            rows = execute("SELECT task, claim FROM records WHERE claim IS NOT NULL").fetchall()
+        return {(bytes(task), claim) for task, claim in rows}
+
+    def waiting_keys(self) -> dict[bytes, bytes]:
+        """Return the task of each record."""
+        with self._transaction() as execute:
+            return dict(execute("SELECT key, task FROM records").fetchall())
 
     def keep_tosses(self, tosses: Mapping[tuple[bytes, str], int]) -> list[int]:
         """Keep tosses, by question and person, unless one is kept already; return those kept.
@@ -363,6 +336,8 @@ class Outbox:
 
     def _empty_log(self) -> None:
         """Move the log into the file, where answers are overwritten; later if a reader holds it."""
+        if self.path is None:
+            return
         with self._lock, self._translated():
             execute = self._connection.execute
             execute("PRAGMA busy_timeout = 0")
@@ -372,7 +347,7 @@ class Outbox:
                 execute(f"PRAGMA busy_timeout = {1000 * _PATIENCE}")
 
     @contextmanager
-    def _transaction(self) -> Iterator[Callable[..., sqlite3.Cursor]]:
+    def _transaction(self) -> Iterator[Execute]:
         with self._lock, self._translated():
             if self._file() != self._opened:  # what we stored would be lost
                 raise ConfigurationError(
@@ -399,11 +374,7 @@ class Outbox:
             if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED:
                 raise ConfigurationError(
                     f"the outbox {self.path}: is damaged, or no outbox: {error}. Keep it, with "
-                    f"{self.path.name}-wal if that is beside it, and bring a whole one back; in a "
+                    f"{self.path}-wal if that is there, and bring a whole one back; in a "
                     "new one whoever has answered can answer again, and what waits here is not sent"
                 ) from error
             raise ConfigurationError(f"the outbox {self.path}: {error}") from error
-
-
-def _row(record: Record) -> tuple[object, ...]:
-    return tuple(getattr(record, each.name) for each in dataclasses.fields(Record))

@@ -9,23 +9,25 @@ Further tasks of the same aggregators may have reports beside the task's own. Re
 together are stored together or not at all.
 """
 
+import dataclasses
 import threading
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
 from aggregator.client.batched_calls import BatchedCalls
-from aggregator.client.delivery import Delivery, Pass, Reason, Settled, room_of
-from aggregator.client.outbox import Outbox, Outcome, Record
+from aggregator.client.contributions import Contribution
+from aggregator.client.delivery import Delivery, Pass, Reason, Settled, Settling
+from aggregator.client.making import Put, made
+from aggregator.client.outbox import Outbox
+from aggregator.client.records import Entry, Outcome, Record
 from aggregator.client.sender import REPORTS_PER_REQUEST, Sender
-from aggregator.client.window_claims import WindowClaim
 from aggregator.clock import Clock, SystemClock
 from aggregator.dap.times import DAY
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ParameterError
 from aggregator.protocol.groups import check_kept
-from aggregator.protocol.reports import prepare_reports
 from aggregator.protocol.requirements import Floor, check_floor
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_toml
@@ -36,11 +38,14 @@ MAX_AGE_SECONDS = 14 * DAY
 Beside = tuple[Task, Settled]
 """A task whose reports go with another's, and the callback for their outcomes."""
 
-Parts = Sequence[tuple[Task, Measurement]]
-"""Measurements that are put together, each with its task."""
 
-_Put = tuple[Callable[[int], Parts], str | None]
-"""What is put at a time, and its claim."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stored:
+    """What `put_new` has stored: the records by task, and the puts that were not new."""
+
+    by_task: Mapping[bytes, Sequence[Record]]
+    before: Sequence[Put]
+
 
 _OF_ALL_TASKS = (Reason.UNREACHABLE, Reason.BUSY, Reason.NOT_AN_AGGREGATOR)
 """Reasons that hold for all tasks of the same aggregators: the pass ends there."""
@@ -60,13 +65,12 @@ class Reporter:
         max_age_seconds: How long a report may wait. If the leader declines it after that, and on
             several days, it is given up.
         reports_per_request: The most reports of one request.
-        claim_at: Makes the stored claim from a claim and a time; the claim itself by default.
-        windows_at: Makes the windows that a claim takes too, of all tasks that share the outbox.
         beside: Further tasks of the same aggregators. The caller keeps a person to one of a group.
+        keeps_places: Whether the caller keeps each person to one place of the first task's group,
+            too. If not, the outbox does, of persons that are named.
 
     Raises:
-        ParameterError: A task is below the floor, or the first is in a group: this client does not
-            keep people to one place.
+        ParameterError: A task is below the floor.
     """
 
     def __init__(
@@ -81,13 +85,11 @@ class Reporter:
         floor: Floor | None = None,
         max_age_seconds: int = MAX_AGE_SECONDS,
         reports_per_request: int = REPORTS_PER_REQUEST,
-        claim_at: Callable[[str, int], str] = lambda claim, _seconds: claim,
-        windows_at: Callable[[str, int], Sequence[WindowClaim]] = lambda _claim, _seconds: (),
         beside: Sequence[Beside] = (),
+        keeps_places: bool = False,
     ) -> None:
         for each in (task, *(each for each, _ in beside)):
             check_floor(each, floor or Floor(), "this client")
-        check_kept(task)
         if reports_per_request < 1:
             raise ParameterError(
                 f"reports_per_request must be 1 or more, not {reports_per_request}"
@@ -106,7 +108,7 @@ class Reporter:
             sender = HttpSender()
             self._owned.append(sender.close)
         self._sender = sender
-        self._claim_at, self._windows_at = claim_at, windows_at
+        self._keeps_places = keeps_places
         self._deliveries = {
             each.task_id.value: Delivery(
                 each,
@@ -134,58 +136,67 @@ class Reporter:
         """
         task = task_from_toml(Path(task_file).read_text("utf-8"))
         waiting = Outbox(outbox)
-        made = cls(task, waiting)
-        made._owned.append(waiting.close)
-        return made
+        reporter = cls(task, waiting)
+        reporter._owned.append(waiting.close)
+        return reporter
 
     @property
     def clock_ahead(self) -> int | None:
         """Seconds by which this machine's clock was ahead of the last answer's."""
         return self._sender.clock_ahead
 
-    def put(self, measurement: Measurement, *, claim: str | None = None) -> bytes:
+    def put(
+        self,
+        measurement: Measurement,
+        *,
+        claim: str | None = None,
+        person: str | None = None,
+        seconds: int | None = None,
+    ) -> bytes:
         """Make a report and store it; return its id.
 
         Args:
             measurement: As the task's type requires.
             claim: What may have only one report, such as a person's number and a survey.
+            person: Whose report it is: nobody makes more than the task allows one person, over all
+                tasks that ask the same.
+            seconds: When it was measured, in seconds since the epoch; now by default.
 
         Raises:
-            ParameterError: The measurement is out of range.
-            AlreadyAnswered: The claim has a report.
+            ParameterError: The measurement is out of range. Or the task is in a group, of which a
+                person is in one place, and no person is named.
+            AlreadyAnswered: The claim has a report, or the person as many as the task allows.
             OutboxFull: There is no room for it.
         """
-        return self.put_together(partial(_parts_of, self.task, measurement), claim=claim)[0]
-
-    def put_together(
-        self, parts: Callable[[int], Parts], *, claim: str | None = None
-    ) -> list[bytes]:
-        """Make a report for each of several tasks, and store all or none; return their ids.
-
-        `parts` takes the time of the reports, returns a measurement of each task, this reporter's
-        or beside it, and raises nothing. Raises what `put` raises.
-        """
-        return self._puts.do((parts, claim))
+        return self._puts.do(self._put_of(measurement, claim, person, seconds))[0]
 
     def put_many(
         self,
         measurements: Sequence[Measurement],
         claims: Sequence[str | None] | None = None,
-        digests: Sequence[bytes] | None = None,
+        *,
+        person: str | None = None,
+        seconds: int | None = None,
     ) -> list[bytes]:
         """Make and store a report of each measurement, all or none; cheaper than many `put`.
 
-        A digest of each measurement is kept in the outbox while its report waits. Raises what `put`
-        raises.
+        Takes and raises what `put` does; all measurements are of one person if one is named.
         """
         named = [None] * len(measurements) if claims is None else claims
         if len(named) != len(measurements):
             raise ParameterError(f"claims must be {len(measurements)}, not {len(named)}")
         puts = [
-            (partial(_parts_of, self.task, each), claim)
+            self._put_of(each, claim, person, seconds)
             for each, claim in zip(measurements, named, strict=True)
         ]
-        return [report for [report] in self._put_all(puts, digests)]
+        return [report for [report] in self._put_all(puts)]
+
+    def put_together(self, put: Put) -> list[bytes]:
+        """Make a report for each part of a put, and store all or none; return their ids.
+
+        Each task is this reporter's or beside it. Raises what `put` raises.
+        """
+        return self._puts.do(put)
 
     def claimed(self, claim: str, task: Task | None = None) -> Outcome | None:
         """Return what became of a claim, of `task` if one is given; None if it has no report."""
@@ -201,17 +212,19 @@ class Reporter:
         beside = [each for each in waiting if each in self._deliveries and each != self._id]
         return self._flush([self._id, *beside], now=now)
 
-    async def aput(self, measurement: Measurement, *, claim: str | None = None) -> bytes:
+    async def aput(
+        self, measurement: Measurement, *, claim: str | None = None, person: str | None = None
+    ) -> bytes:
         """`put`, in a thread."""
-        from anyio.to_thread import run_sync
+        from asyncio import to_thread
 
-        return await run_sync(lambda: self.put(measurement, claim=claim))
+        return await to_thread(self.put, measurement, claim=claim, person=person)
 
     async def aflush(self, *, now: bool = False) -> Pass:
         """`flush`, in a thread."""
-        from anyio.to_thread import run_sync
+        from asyncio import to_thread
 
-        return await run_sync(lambda: self.flush(now=now))
+        return await to_thread(self.flush, now=now)
 
     def start(self, seconds: float = 1.0) -> None:
         """Send from now on in a background thread, with a pass every `seconds`."""
@@ -240,75 +253,89 @@ class Reporter:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _put_all(
-        self, puts: Sequence[_Put], digests: Sequence[bytes] | None = None
-    ) -> list[list[bytes]]:
-        """Make the reports of several puts, task by task, and store all or none.
+    def put_new(self, puts: Sequence[Put]) -> Stored:
+        """Make, seal and store those puts that are new, for `deliver`.
 
-        Digests are for puts of one task, one for each report.
+        Raises:
+            Later: An aggregator does not give its keys now; nothing was stored.
+            ParameterError, OutboxFull: As `put`.
         """
-        now = self._clock.now()
-        by_task: dict[bytes, list[tuple[int, Measurement, str | None]]] = {}
-        tasks: dict[bytes, Task] = {}
-        put = [(parts_at(now), claim) for parts_at, claim in puts]
-        for place, (parts, claim) in enumerate(put):
-            claimed = None if claim is None else self._claim_at(claim, now)
-            for task, measurement in parts:
-                tasks[task.task_id.value] = task
-                by_task.setdefault(task.task_id.value, []).append((place, measurement, claimed))
-        records: list[Record] = []
-        made: list[dict[bytes, bytes]] = [{} for _ in puts]
-        for key, given in by_task.items():
-            of_task = self._records(tasks[key], [(each, claim) for _, each, claim in given], now)
-            records += of_task
-            for (place, _, _), record in zip(given, of_task, strict=True):
-                made[place][key] = record.key
-        windows = [
-            window
-            for _, claim in put
-            if claim is not None
-            for window in self._windows_at(claim, now)
-        ]
-        self._outbox.add(records, digests, windows)
+        refusals = self._outbox.refusals([put.unmade for put in puts])
+        before = [put for put, reason in zip(puts, refusals, strict=True) if reason is not None]
+        new = [put for put, reason in zip(puts, refusals, strict=True) if reason is None]
+        entries = self._sealed(made(new, self._clock.now(), self._entropy))
+        by_task: dict[bytes, list[Record]] = {}
+        # Another row here, or another process, may have been quicker.
+        for put, entry, is_stored in zip(new, entries, self._outbox.add_new(entries), strict=True):
+            if not is_stored:
+                before.append(put)
+                continue
+            for record in entry.records:
+                by_task.setdefault(record.task, []).append(record)
+        return Stored(by_task, before)
+
+    def deliver(self, by_task: Mapping[bytes, Sequence[Record]]) -> Pass:
+        """Send records that were stored just now, and settle all of them in one transaction."""
+        passes, settling = list[Pass](), Settling(self._outbox, at_once=False)
+        try:
+            for task, records in by_task.items():
+                passes.append(self._deliveries[task].deliver(records, settling))
+                if passes[-1].reason in _OF_ALL_TASKS:
+                    break
+        finally:
+            settling.settle()
+        return self._sum_of(passes)
+
+    def _put_of(
+        self, measurement: Measurement, claim: str | None, person: str | None, seconds: int | None
+    ) -> Put:
+        time = self._clock.now() if seconds is None else seconds
+        put = Put([(self.task, measurement)], time, claim)
+        group = None if self._keeps_places else self.task.policy.group
+        if person is None:
+            if group is not None:
+                check_kept(self.task)
+            return put
+        contributed = Contribution.of(self.task, person, time)
+        return replace(put, contributions=[replace(contributed, group=group)])
+
+    def _put_all(self, puts: Sequence[Put]) -> list[list[bytes]]:
+        """Make the reports of several puts, and store all or none; return their ids."""
+        entries = made(puts, self._clock.now(), self._entropy)
+        self._outbox.add(entries)
+        return [[record.key for record in entry.records] for entry in entries]
+
+    def _sealed(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Return entries with sealed records, task by task."""
+        by_task: dict[bytes, list[Record]] = {}
+        for entry in entries:
+            for record in entry.records:
+                by_task.setdefault(record.task, []).append(record)
+        sealed = {
+            record.key: record
+            for task, records in by_task.items()
+            for record in self._deliveries[task].sealed(records)
+        }
         return [
-            [ids[task.task_id.value] for task, _ in parts]
-            for ids, (parts, _) in zip(made, put, strict=True)
+            replace(entry, records=[sealed[record.key] for record in entry.records])
+            for entry in entries
         ]
 
-    def _records(
-        self, task: Task, given: Sequence[tuple[Measurement, str | None]], now: int
-    ) -> list[Record]:
-        prepared = prepare_reports(task, [each for each, _ in given], task.time(now), self._entropy)
-        unsealed = bytes(room_of(task))
-        return [
-            Record(
-                key=each.metadata.report_id.value,
-                task=task.task_id.value,
-                claim=claim,
-                created=now,
-                time=each.metadata.time.units,
-                public_share=each.public_share,
-                leader_share=each.leader_input_share,
-                helper_share=each.helper_input_share,
-                sealed_to=None,
-                body=unsealed,
-            )
-            for each, (_, claim) in zip(prepared, given, strict=True)
-        ]
+    def _sum_of(self, passes: Sequence[Pass]) -> Pass:
+        done = Pass()
+        for each in passes:
+            done.add(each)
+        done.waiting = self.waiting()
+        return done
 
     def _flush(self, tasks: Sequence[bytes], *, now: bool) -> Pass:
         """Send the reports of some tasks, until it is no use to go on."""
-        done = Pass()
+        passes = list[Pass]()
         for each in tasks:
-            of_task = self._deliveries[each].flush(now=now)
-            done.counted += of_task.counted
-            done.late += of_task.late
-            done.refused += of_task.refused
-            done.reason = of_task.reason or done.reason
-            if of_task.reason in _OF_ALL_TASKS:
+            passes.append(self._deliveries[each].flush(now=now))
+            if passes[-1].reason in _OF_ALL_TASKS:
                 break
-        done.waiting = self.waiting()
-        return done
+        return self._sum_of(passes)
 
     def _run(self, seconds: float) -> None:
         while not self._ended.wait(seconds):
@@ -328,7 +355,3 @@ class Reporter:
                 self.fault = next((fault for fault in faults if fault is not None), None)
             except Exception as error:  # noqa: BLE001  such as a disk that is gone: it may come back
                 self.fault = error
-
-
-def _parts_of(task: Task, measurement: Measurement, _: int) -> Parts:
-    return [(task, measurement)]

@@ -1,22 +1,31 @@
-"""A client's requests, with the standard library alone, so that a client starts quickly."""
+"""A client's requests, with the standard library alone, so that a client starts quickly.
 
+It goes through the proxies that it is given and sends a token, or shows a certificate, where a
+leader asks for one: whatever changes how an upload is sent is here.
+"""
+
+import base64
 import http.client
 import json
 import re
 import ssl
+import threading
 import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass_environment  # type: ignore[attr-defined]  # typeshed lacks the second
 
 from aggregator.client.sender import Later, Refused, TooLarge
 from aggregator.dap.profile import ERROR_NAMESPACE
 from aggregator.dap.resources import media_type, message_of
 from aggregator.dap.times import DAY
+from aggregator.errors import ParameterError
 
 SECONDS = 30.0
 """How long one request may take."""
 
+_PROXIED = ("http", "https", "all")
 _TOO_MANY = 429
 _SERVERS_FAULT = 500
 _MOST_PROBLEM_BYTES = 2**16
@@ -24,12 +33,40 @@ _NAMED = re.compile(re.escape(ERROR_NAMESPACE) + r"(\w{1,64})", re.ASCII)
 
 
 class HttpSender:
-    """Sends by `http.client`, over one connection to each host, from one thread at a time."""
+    """Sends by `http.client`, over one connection to each host, one request at a time.
 
-    def __init__(self, seconds: float = SECONDS) -> None:
+    Args:
+        seconds: How long one request may take.
+        headers: Of every upload, such as a token that the leader asks for; the helper never sees
+            them.
+        proxies: The URL of the proxy for each scheme, and under "no" the hosts that need none, as
+            `environment_proxies` returns them. A proxy is spoken to over plain HTTP; what is
+            for an https:// host goes through it unread.
+        tls: Which authorities are trusted, and what certificate is shown; by default the system's,
+            or those of SSL_CERT_FILE, and none.
+
+    Raises:
+        ParameterError: A proxy has another scheme than http.
+    """
+
+    def __init__(
+        self,
+        seconds: float = SECONDS,
+        *,
+        headers: Mapping[str, str] | None = None,
+        proxies: Mapping[str, str] | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self.clock_ahead: int | None = None
         self._seconds = seconds
+        self._headers = dict(headers or {})
+        self._proxies = dict(proxies or {})
+        for scheme, url in self._proxies.items():
+            if scheme in _PROXIED:
+                _proxy_at(url)  # refused now if it cannot be used
+        self._tls = tls
         self._connections: dict[tuple[str, str], http.client.HTTPConnection] = {}
+        self._lock = threading.Lock()
 
     def get(self, url: str, message: str, limit: int) -> bytes:
         """See `Sender`."""
@@ -37,7 +74,8 @@ class HttpSender:
 
     def post(self, url: str, message: str, body: bytes, answer: str, limit: int) -> bytes:
         """See `Sender`."""
-        return self._ask("POST", url, body, {"content-type": media_type(message)}, answer, limit)
+        headers = {**self._headers, "content-type": media_type(message)}
+        return self._ask("POST", url, body, headers, answer, limit)
 
     def close(self) -> None:
         """Close all connections."""
@@ -54,9 +92,10 @@ class HttpSender:
         message: str,
         limit: int,
     ) -> bytes:
-        status, answered, content = self._exchange(
-            method, url, body, headers, max(limit, _MOST_PROBLEM_BYTES)
-        )
+        with self._lock:
+            status, answered, content = self._exchange(
+                method, url, body, headers, max(limit, _MOST_PROBLEM_BYTES)
+            )
         self._note_date(answered.get("date", ""))
         if status == http.client.OK:
             given = answered.get("content-type")
@@ -79,14 +118,16 @@ class HttpSender:
     ) -> tuple[int, Mapping[str, str], bytes]:
         parts = urlsplit(url)
         place = (parts.scheme, parts.netloc)
+        proxy = self._proxy(parts)
+        target, headers = parts.path, {"accept-encoding": "identity", **headers}
+        if proxy is not None and parts.scheme == "http":
+            target, headers = url, {**headers, **_authorization(proxy)}
         # A kept connection may have been closed by now: then try once more over a new one.
         for is_last in (place not in self._connections, True):
-            connection = self._connections.get(place) or self._connect(*place)
+            connection = self._connections.get(place) or self._connect(parts, proxy)
             deadline = time.monotonic() + self._seconds
             try:
-                connection.request(
-                    method, parts.path, body, {"accept-encoding": "identity", **headers}
-                )
+                connection.request(method, target, body, headers)
                 answer = connection.getresponse()
                 content = _whole(answer, limit, deadline)
                 if answer.will_close or len(content) > limit:
@@ -99,22 +140,53 @@ class HttpSender:
                 return answer.status, {k.lower(): v for k, v in answer.getheaders()}, content
         raise AssertionError  # the last round returns or raises
 
-    def _connect(self, scheme: str, netloc: str) -> http.client.HTTPConnection:
-        connection = (
-            http.client.HTTPSConnection(
-                netloc, timeout=self._seconds, context=ssl.create_default_context()
+    def _connect(self, parts: SplitResult, proxy: SplitResult | None) -> http.client.HTTPConnection:
+        reached = parts.netloc if proxy is None else proxy.netloc.rpartition("@")[2]
+        if parts.scheme == "https":
+            if self._tls is None:
+                self._tls = ssl.create_default_context()
+            made: http.client.HTTPConnection = http.client.HTTPSConnection(
+                reached, timeout=self._seconds, context=self._tls
             )
-            if scheme == "https"
-            else http.client.HTTPConnection(netloc, timeout=self._seconds)
-        )
-        self._connections[scheme, netloc] = connection
-        return connection
+            if proxy is not None:
+                made.set_tunnel(parts.hostname or "", parts.port or 443, _authorization(proxy))
+        else:
+            made = http.client.HTTPConnection(reached, timeout=self._seconds)
+        self._connections[parts.scheme, parts.netloc] = made
+        return made
+
+    def _proxy(self, parts: SplitResult) -> SplitResult | None:
+        url = self._proxies.get(parts.scheme) or self._proxies.get("all")
+        if not url or proxy_bypass_environment(parts.netloc, self._proxies):
+            return None
+        return _proxy_at(url)
 
     def _note_date(self, date: str) -> None:
         try:
             self.clock_ahead = round(time.time() - parsedate_to_datetime(date).timestamp())
         except (ValueError, TypeError, OverflowError, OSError):  # years that no clock has
             return
+
+
+def environment_proxies() -> Mapping[str, str]:
+    """Return the proxies that HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY name."""
+    return getproxies()
+
+
+def _proxy_at(url: str) -> SplitResult:
+    proxy = urlsplit(url if "://" in url else f"http://{url}")
+    if proxy.scheme != "http" or not proxy.hostname:
+        shown = f"{proxy.scheme}://{proxy.hostname or ''}"  # without a user's password
+        raise ParameterError(f"proxy: must be an http:// URL with a host, not {shown}")
+    return proxy
+
+
+def _authorization(proxy: SplitResult) -> dict[str, str]:
+    """Return the header that names the user of a proxy, if its URL does."""
+    if proxy.username is None:
+        return {}
+    named = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+    return {"proxy-authorization": f"Basic {base64.b64encode(named.encode()).decode()}"}
 
 
 def _whole(answer: http.client.HTTPResponse, limit: int, deadline: float) -> bytes:

@@ -8,7 +8,7 @@ report waits until that was said on several days. A clock of one moment settles 
 import dataclasses
 from enum import StrEnum
 
-from aggregator.client.outbox import Outcome, Record, State
+from aggregator.client.records import Outcome, Record, State
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import DAY
 

@@ -100,8 +100,8 @@ def check_kept(task: Task) -> None:
     if group is not None:
         raise ParameterError(
             f"group: the task has place {group.place} in {group.name!r}. A person may be in only "
-            "one place, and this client keeps nobody to one: use Contributions (`prio upload "
-            "--state`) or `prio text upload`"
+            "one place, and this client keeps nobody to one: name the person (`prio upload "
+            "--state … --person …`), or ask in a survey"
         )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.collector import Collector
+from tests.support.http_proxy import HttpProxy
 from tests.support.processes import COMMANDS, Processes
 
 pytestmark = pytest.mark.slow
@@ -163,7 +164,7 @@ def test_a_collector_opened_from_its_file_finds_what_was_collected(asked: Asked)
 
 
 def test_a_second_call_with_a_state_sends_nobodys_answers_again(
-    asked: Asked, tmp_path: Path
+    asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now, answers = datetime.now(UTC), tmp_path / "persons.csv"
     rows = [f"{now.isoformat()},{person},surgery,40,20" for person in ("17", "18", "19")]
@@ -177,9 +178,16 @@ def test_a_second_call_with_a_state_sends_nobodys_answers_again(
         assert said in asked.survey(*upload, "--state", tmp_path / "state")
     said = asked.survey(*upload[:5], "--state", tmp_path / "state", status=2)
     assert "state: needs --person-column" in said
-    proxied = ("--state", tmp_path / "state", "--environment-proxy")
-    said = asked.survey(*upload, *proxied, status=2)
-    assert "state: with --environment-proxy it keeps text questions only" in said
+    # A proxy is another way to the same aggregators: who has answered is known there, too.
+    with HttpProxy() as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        monkeypatch.setenv("NO_PROXY", "")
+        proxied = ("--state", tmp_path / "state", "--environment-proxy")
+        another = rows[0].replace(",17,", ",20,")
+        answers.write_text("\n".join(["when,person,department,age,waiting", *rows, another, ""]))
+        said = asked.survey(*upload, *proxied)
+    assert "1 of 1 reports accepted, 3 left out, who had answered before\n" in said
+    assert any(head.startswith("POST http") for head in proxy.heads)
 
 
 def test_what_is_no_answer_is_refused_before_anything_is_sent(asked: Asked, tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def test_a_pair_speaks_tls_and_its_callers_show_certificates(
         start = int(time.time()) // HOUR * HOUR
         with monkeypatch.context() as environment:
             environment.setenv("SSL_CERT_FILE", str(servers.certificate))
-            again = ("upload", task_file, "1", "0", "1", "--resume", tmp_path / "reports")
+            again = ("upload", task_file, "1", "0", "1", "--state", tmp_path / "reports")
             said = [services.prio(*again).stdout for _ in range(2)]
         assert said == ["3 of 3 reports accepted\n"] * 2  # sent once
         end = int(time.time()) // HOUR * HOUR + HOUR

@@ -6,11 +6,11 @@ import httpx
 import pytest
 from typing_extensions import override
 
-from aggregator.client import Client
+from aggregator.client import AsyncClient
 from aggregator.collector.collect import Pending, TaskCollector
-from tests.support.entropy import SeededEntropy
 from tests.support.pair import COLLECTOR_TOKEN, Pair, Service
 from tests.support.tasks import collector_keypair, make_task
+from tests.support.through_http import ThroughHttp
 
 LEADER, HELPER = "https://leader.example/a/b", "https://helper.example/dap/"
 
@@ -64,7 +64,7 @@ async def test_all_parties_find_resources_that_lie_below_a_path(
     try:
         await pair.provision()
         async with httpx.AsyncClient(transport=proxies) as pair.http:
-            client = Client(task, pair.http, SeededEntropy(b"client"), pair.clock)
+            client = AsyncClient(task, sender=ThroughHttp(pair.http), clock=pair.clock)
             assert (await client.upload([0, 1, 1])).accepted == 3
             collector = TaskCollector(task, collector_keypair(), COLLECTOR_TOKEN, pair.http)
             collection, state = await collector.start(pair.request())

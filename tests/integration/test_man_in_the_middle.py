@@ -11,16 +11,16 @@ import httpx
 import pytest
 from typing_extensions import override
 
-from aggregator.client import Client
+from aggregator.client import AsyncClient, bulk
 from aggregator.collector.collect import Collection, Pending, TaskCollector
 from aggregator.collector.results.result import Result
 from aggregator.service.leader.collections import CollectionDriver
 from aggregator.service.transport import peer
 from aggregator.service.transport.driver import DriverSettings
 from aggregator.service.transport.interpretation import PeerUnreachable
-from tests.support.entropy import SeededEntropy
 from tests.support.pair import COLLECTOR_TOKEN, LEASE_SECONDS, Pair, Service
 from tests.support.tasks import HELPER_URL, LEADER_URL, collector_keypair, make_task
+from tests.support.through_http import ThroughHttp
 
 MEASUREMENTS = [0, 1, 1, 2, 3, 3, 3, 0, 1]
 Plan = Callable[[int, httpx.Request, httpx.Response], httpx.Response]
@@ -102,14 +102,17 @@ async def test_every_report_counts_once_whatever_becomes_of_answers(
     tmp_path: Path, batch_mode: str, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(peer, "_wait", lambda *_: 0.0)
+    monkeypatch.setattr(bulk._Call, "_pause", lambda *_: None)
+    monkeypatch.setattr(bulk, "ATTEMPTS", 12)
     task = make_task(min_batch_size=len(MEASUREMENTS), batch_mode=batch_mode)
     pair = Pair(tmp_path, task, job_size=2)
     middle = Middle(plan, (LEADER_URL, pair.leader), (HELPER_URL, pair.helper))
     try:
         await pair.provision()
         async with httpx.AsyncClient(transport=middle) as pair.http:
-            client = Client(task, pair.http, SeededEntropy(b"client"), pair.clock)
-            summary = await client.upload(MEASUREMENTS, reports_per_request=2)
+            sender = ThroughHttp(pair.http)
+            client = AsyncClient(task, sender=sender, clock=pair.clock, reports_per_request=2)
+            summary = await client.upload(MEASUREMENTS)
             assert (summary.accepted, dict(summary.refused)) == (len(MEASUREMENTS), {})
             collector = TaskCollector(task, collector_keypair(), COLLECTOR_TOKEN, pair.http)
             collection, result = await outlasting(collector, pair)

@@ -1,12 +1,13 @@
 """Client, leader and helper each refuse what is below a floor of their own."""
 
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 
 import httpx
 import pytest
 
-from aggregator.client import Client, Contributions, TooManyReports
+from aggregator.client import AlreadyAnswered, AsyncClient, Client, Outbox, UploadError, bulk
 from aggregator.dap.problems import TaskRefused
 from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError
@@ -14,14 +15,13 @@ from aggregator.protocol.provisioning import provision
 from aggregator.protocol.requirements import Floor
 from aggregator.protocol.task_file import task_to_toml
 from aggregator.service.storage.reports.waiting import waiting_in_batch
-from aggregator.service.transport.interpretation import PeerUnreachable
 from tests.support.collector_world import task_asking
 from tests.support.commands import run_here, service_text
 from tests.support.entropy import SeededEntropy
 from tests.support.pair import NOW, Pair, pair_of
-from tests.support.patience import PATIENCE_SECONDS
 from tests.support.store import units
 from tests.support.tasks import LAPLACE, NO_NOISE, make_task, task_text
+from tests.support.through_http import ThroughHttp
 
 pair = pair_of(privacy=LAPLACE)
 
@@ -35,24 +35,25 @@ async def stored(pair: Pair) -> int:
 async def test_a_client_sends_one_persons_reports_up_to_the_bound(
     pair: Pair, tmp_path: Path
 ) -> None:
-    state = Contributions(tmp_path / "reports.json")
-    client = Client(pair.task, pair.http, pair.client_entropy, pair.clock, contributions=state)
-    with pytest.raises(ParameterError):  # no measurement of the task: not counted either
-        await client.upload([4])
-    with pytest.raises(TooManyReports):
-        await client.upload([0, 1])
-    assert await stored(pair) == 0
-    assert (await client.upload([2])).accepted == 1
-    again = Client(pair.task, pair.http, contributions=Contributions(state.path))
-    with pytest.raises(TooManyReports):
-        await again.upload([2], time=NOW)
-    assert await stored(pair) == 1
+    with closing(Outbox(tmp_path / "outbox.sqlite")) as outbox:
+        sender = ThroughHttp(pair.http)
+        client = AsyncClient(pair.task, outbox, sender=sender, clock=pair.clock)
+        with pytest.raises(ParameterError):  # no measurement of the task: not counted either
+            await client.upload([4], person="17")
+        with pytest.raises(AlreadyAnswered):
+            await client.upload([0, 1], person="17")
+        assert await stored(pair) == 0
+        assert (await client.upload([2], person="17")).accepted == 1
+        again = AsyncClient(pair.task, outbox, sender=sender)
+        with pytest.raises(AlreadyAnswered):
+            await again.upload([2], time=NOW, person="17")
+        assert await stored(pair) == 1
 
 
-async def test_a_report_that_may_have_arrived_is_counted_and_one_that_cannot_have_is_not(
-    pair: Pair, tmp_path: Path
+async def test_a_report_that_was_not_answered_is_counted_and_goes_with_the_next_upload(
+    pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    state = Contributions(tmp_path / "reports.json")
+    monkeypatch.setattr(bulk._Call, "_pause", lambda *_: None)
     is_broken = {"hpke_config": True, "reports": True}
 
     async def break_some(request: httpx.Request) -> None:
@@ -60,18 +61,18 @@ async def test_a_report_that_may_have_arrived_is_counted_and_one_that_cannot_hav
             raise httpx.ReadError("the connection broke")
 
     pair.http.event_hooks["request"] = [break_some]
-    client = Client(pair.task, pair.http, contributions=state)
-    for peer in (client._leader, client._helper, client._uploads):
-        peer._attempts = 1  # no waiting in a test
-    with pytest.raises(PeerUnreachable):
-        await client.upload([2], time=NOW)
-    assert not state.path.exists()  # nothing was sent, so nothing counts
-    is_broken["hpke_config"] = False
-    with pytest.raises(PeerUnreachable):
-        await client.upload([2], time=NOW)
-    is_broken["reports"] = False
-    with pytest.raises(TooManyReports):
-        await client.upload([2], time=NOW)
+    with closing(Outbox(tmp_path / "outbox.sqlite")) as outbox:
+        client = AsyncClient(pair.task, outbox, sender=ThroughHttp(pair.http), clock=pair.clock)
+        with pytest.raises(UploadError, match="unreachable"):
+            await client.upload([2], time=NOW, person="17")
+        is_broken["hpke_config"] = False
+        with pytest.raises(AlreadyAnswered):
+            await client.upload([2], time=NOW, person="17")
+        with pytest.raises(UploadError, match="unreachable"):
+            await client.upload([])
+        is_broken["reports"] = False
+        assert (await client.upload([])).accepted == 1
+    assert await stored(pair) == 1
 
 
 @pytest.mark.parametrize(
@@ -85,23 +86,24 @@ async def test_a_client_refuses_a_task_above_its_own_epsilon(
     is_allowed: bool,  # noqa: FBT001 - a parameter
 ) -> None:
     if is_allowed:
-        client = Client(pair.task, pair.http, clock=pair.clock, floor=Floor(max_epsilon=limit))
+        floor = Floor(max_epsilon=limit)
+        sender = ThroughHttp(pair.http)
+        client = AsyncClient(pair.task, sender=sender, clock=pair.clock, floor=floor)
         assert (await client.upload([0])).accepted == 1
     else:
         with pytest.raises(ParameterError, match="this client accepts at most epsilon 49/100"):
-            Client(pair.task, pair.http, floor=Floor(max_epsilon=limit))
+            Client(pair.task, floor=Floor(max_epsilon=limit))
 
 
-async def test_a_client_with_a_limit_refuses_a_task_without_noise_unless_allowed() -> None:
+def test_a_client_with_a_limit_refuses_a_task_without_noise_unless_allowed() -> None:
     task = make_task(privacy=NO_NOISE)
-    async with httpx.AsyncClient(timeout=PATIENCE_SECONDS) as http:
-        Client(task, http)
-        Client(task, http, floor=Floor(max_epsilon=Fraction(1), exact_results=True))
-        with pytest.raises(ParameterError, match="this client accepts no task without noise"):
-            Client(task, http, floor=Floor(max_epsilon=Fraction(1)))
-        noised = make_task(privacy=LAPLACE)
-        with pytest.raises(ParameterError, match="epsilon 1/2"):
-            Client(noised, http, floor=Floor(max_epsilon=Fraction(1, 3), exact_results=True))
+    Client(task).close()
+    Client(task, floor=Floor(max_epsilon=Fraction(1), exact_results=True)).close()
+    with pytest.raises(ParameterError, match="this client accepts no task without noise"):
+        Client(task, floor=Floor(max_epsilon=Fraction(1)))
+    noised = make_task(privacy=LAPLACE)
+    with pytest.raises(ParameterError, match="epsilon 1/2"):
+        Client(noised, floor=Floor(max_epsilon=Fraction(1, 3), exact_results=True))
 
 
 async def test_aggregators_and_clients_refuse_a_large_delta_unless_they_are_told(
@@ -114,8 +116,8 @@ async def test_aggregators_and_clients_refuse_a_large_delta_unless_they_are_told
         with pytest.raises(TaskRefused, match="at most delta 1/100000; the task has delta 1/1000"):
             await runtime.task(pair.task.task_id)
     with pytest.raises(ParameterError, match="this client accepts at most delta 1/100000"):
-        Client(pair.task, pair.http)
-    Client(pair.task, pair.http, floor=Floor(max_delta=Fraction(1, 1000)))
+        Client(pair.task)
+    Client(pair.task, floor=Floor(max_delta=Fraction(1, 1000))).close()
     await pair.close()
 
 

@@ -1,18 +1,20 @@
 """A histogram task of running services: its measurements, upload, collection and truth."""
 
 import dataclasses
-import math
 import random
+import time
 import tomllib
 from collections import Counter
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 import httpx
 
 from aggregator.cli.service.parties import open_aggregator, open_collector
-from aggregator.client import Client, UploadSummary
+from aggregator.client import Outbox, Outcome, Reason, Reporter, State, bulk
 from aggregator.codec import decode, encode
 from aggregator.collector.keys import keypair_of
 from aggregator.collector.results.result import open_result
@@ -34,6 +36,7 @@ from aggregator.service.storage.reports.counters import Stage, report_counts
 from tests.support.balance import check_books
 from tests.support.bounds import assert_near
 from tests.support.processes import Processes
+from tests.support.through_http import ThroughHttp
 
 HOUR = 3600
 
@@ -76,17 +79,25 @@ class MeasuredTask:
         return [counts[bucket] for bucket in range(self.length)]
 
     async def upload(self, http: httpx.AsyncClient, reports_per_request: int) -> None:
-        """Upload everything; no report may be refused.
+        """Upload everything, however long an aggregator is away; no report may be refused."""
+        sender = ThroughHttp(http)
 
-        How long an aggregator may be away is for `http` to say, whatever a client would wait.
-        """
-        client = Client(self.task, http)
-        for peer in (client._leader, client._helper, client._uploads):
-            peer._seconds = math.inf
-        summary = await client.upload(
-            self.measurements, time=self.start, reports_per_request=reports_per_request
-        )
-        assert summary == UploadSummary(len(self.measurements), {})
+        def send() -> None:
+            with closing(Outbox(None)) as outbox:
+                task = self.task
+                reporter = Reporter(
+                    task, outbox, sender=sender, reports_per_request=reports_per_request
+                )
+                reporter.put_many(self.measurements, seconds=self.start)
+                outcomes = bulk.Counts()
+                while reporter.waiting():
+                    found = bulk.upload(reporter, outbox, (), sleep=lambda _: time.sleep(0.2))
+                    assert found.reason in (None, *Reason)
+                    outcomes += found.outcomes
+                counted = task.task_id.value, Outcome(State.COUNTED)
+                assert outcomes == {counted: len(self.measurements)}
+
+        await anyio.to_thread.run_sync(send, abandon_on_cancel=True)
 
     async def collect(self, http: httpx.AsyncClient) -> bytes:
         """Ask for the batch until it is there; return the leader's answer as it came."""

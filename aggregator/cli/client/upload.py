@@ -1,38 +1,35 @@
 """`prio upload`: uploads measurements from a shell."""
 
-import dataclasses
 import io
 import json
 import sys
-from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
 from aggregator.cli import faults
+from aggregator.cli.client.sending import (
+    NO_AGE,
+    check_sent,
+    outbox_in,
+    sender_to,
+    summary_of,
+    with_progress,
+)
 from aggregator.cli.floors import takes_floor
 from aggregator.cli.options import EnvironmentProxy, InsecureHttp, WhichTask, parse_time
 from aggregator.client.sender import REPORTS_PER_REQUEST
-from aggregator.dap.report_errors import ReportError
-from aggregator.errors import ParameterError, PeerError
+from aggregator.errors import ParameterError
 
 if TYPE_CHECKING:
-    import httpx
+    from collections.abc import Callable
 
-    from aggregator.client import Contributions, MeasurementReader, UploadSummary
+    from aggregator.client import MeasurementReader
+    from aggregator.client.bulk import Uploaded
     from aggregator.protocol.requirements import Floor
-    from aggregator.protocol.task import Task
     from aggregator.vdaf.circuits.measurements import Measurement
-
-MEANINGS = {
-    ReportError.BATCH_COLLECTED: "the batch of that time was collected, or is about to be",
-    ReportError.REPORT_DROPPED: "the task has ended, or takes no more reports of that time",
-    ReportError.REPORT_TOO_EARLY: "the time lies in the future",
-    ReportError.VDAF_VERIFY_ERROR: "the aggregators found it invalid, and it does not count",
-    ReportError.HPKE_DECRYPT_ERROR: "an aggregator could not open it, and it does not count",
-}
-"""What the leader's reasons mean to a client."""
 
 
 @takes_floor
@@ -75,20 +72,20 @@ def upload(
             "to a different person."
         ),
     ] = None,
+    person: Annotated[
+        str | None,
+        typer.Option(
+            help="Whose measurements all of these are. With --state more reports than the task "
+            "allows one person, over all uploads, are refused."
+        ),
+    ] = None,
     state: Annotated[
         Path | None,
         typer.Option(
-            help="For one person's measurements: the file that counts this person's reports "
-            "over all uploads. More reports than the task allows, in a window or in all, are "
-            "refused."
-        ),
-    ] = None,
-    resume: Annotated[
-        Path | None,
-        typer.Option(
             metavar="FILE",
-            help="Keep the reports in this file until they are settled. If interrupted, the "
-            "same command continues where it stopped, and nothing is counted twice.",
+            help="The file that keeps the reports until they are settled, and for ever what each "
+            "person has sent. If interrupted, the same command continues where it stopped, and "
+            "nothing is counted twice; with --person, the command without measurements does.",
         ),
     ] = None,
     which: WhichTask = None,
@@ -104,118 +101,79 @@ def upload(
     reports were refused, 2 if the input is bad and nothing was sent, and 3 if an aggregator could
     not be reached.
     """
-    import anyio
-
     from aggregator.cli.files import read_task
-    from aggregator.client import Contributions, MeasurementReader
+    from aggregator.client import MeasurementReader, Reporter, bulk
+    from aggregator.client.resuming import upload_list, upload_of_persons
+    from aggregator.clock import SystemClock
     from aggregator.protocol.clear_text import check_endpoints
-    from aggregator.service.transport.client import open_client
+    from aggregator.protocol.groups import check_kept
 
     task = read_task(task_file, which)
     check_endpoints(task, insecure_http=insecure_http)
-    if resume is not None and (state is not None or environment_proxy):
-        raise ParameterError("resume: goes neither with --state nor with --environment-proxy")
     reader = MeasurementReader(task.prio3.circuit, buckets.split(",") if buckets else ())
-    if person_column is not None and (csv is None or state is not None):
-        raise ParameterError(
-            "person-column: goes with --csv, and not with --state, which is for one person"
+    if person_column is not None and (csv is None or person is not None):
+        raise ParameterError("person-column: goes with --csv, and not with --person")
+    if person is not None and state is None:
+        raise ParameterError("person: needs --state, the file that keeps what a person has sent")
+    is_rest = person is not None and csv is None and not measurements
+    given, persons = (
+        ([], [])
+        if is_rest
+        else _measurements(
+            reader,
+            measurements or [],
+            csv,
+            column or [],
+            person_column,
+            task.policy.max_reports_per_person,
+            delimiter,
         )
-    limits = _Limits(None if state is None else Contributions(state), floor)
-    values = _measurements(
-        reader,
-        measurements or [],
-        csv,
-        column or [],
-        person_column,
-        task.policy.max_reports_per_person,
-        delimiter,
     )
-    seconds = parse_time(time, "time")
-    if resume is not None:
-        _resumed(task, resume, values, seconds, per_request, floor, as_json=as_json)
-        return
-    http = open_client(insecure_http=insecure_http, environment_proxy=environment_proxy)
-    summary = anyio.run(_upload, task, http, values, seconds, per_request, limits)
-    refused = {error.draft_name: count for error, count in summary.refused.items()}
-    _say(summary.accepted, summary.total, refused, as_json=as_json)
-    if summary.refused:
-        raise SystemExit(faults.PARTLY)
-
-
-def _say(accepted: int, total: int, refused: dict[str, int], *, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps({"version": 1, "accepted": accepted, "refused": refused}))
-        return
-    print(f"{accepted} of {total} reports accepted")
-    meanings = {error.draft_name: meaning for error, meaning in MEANINGS.items()}
-    for name, count in refused.items():
-        meaning = f" ({meanings[name]})" if name in meanings else ""
-        print(f"{count} refused: {name}{meaning}")
-
-
-def _resumed(
-    task: "Task",
-    file: Path,
-    measurements: "list[Measurement]",
-    seconds: int | None,
-    per_request: int,
-    floor: "Floor",
-    *,
-    as_json: bool,
-) -> None:
-    """Send the unsettled reports, which wait in a file, and print what became of all of them."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    from aggregator.client.outbox import State
-    from aggregator.client.resuming import upload_from
-
-    console = Console(stderr=True)
-    seen: list[int] = []
-    with Progress(console=console, disable=not console.is_terminal) as progress:
-        bar = progress.add_task("uploading", total=len(measurements))
-
-        def show(count: int) -> None:
-            seen.append(count)
-            progress.update(bar, completed=count)
-
-        outcomes, reason = upload_from(
-            file,
+    if person is None and (state is None or not persons):
+        check_kept(task)  # nothing here keeps people to one place of a group
+    moment = parse_time(time, "time")
+    seconds = SystemClock().now() if moment is None else moment
+    with (
+        closing(outbox_in(state)) as outbox,
+        closing(sender_to(environment_proxy=environment_proxy)) as sender,
+    ):
+        reporter = Reporter(
             task,
-            measurements,
-            seconds=seconds,
-            per_request=per_request,
+            outbox,
+            sender=sender,
             floor=floor,
-            settled=show,
+            max_age_seconds=NO_AGE,
+            reports_per_request=per_request,
         )
-    counts = dict.fromkeys(State, 0)
-    refused = Counter[str]()
-    for outcome, count in outcomes.items():
-        counts[outcome.state] += count
-        if outcome.state in (State.LATE, State.REFUSED):
-            refused[outcome.reason] += count  # some may be late here and refused there
-    _say(counts[State.COUNTED], len(measurements), refused, as_json=as_json)
-    if seen and seen[0] == len(measurements):
+
+        def send(settled: "Callable[[int], None]") -> "Uploaded":
+            if person is not None:
+                reporter.put_many(given, person=person, seconds=seconds)
+                return bulk.upload(reporter, outbox, (), settled=settled)
+            if persons:
+                return upload_of_persons(reporter, outbox, given, persons, seconds, settled=settled)
+            return upload_list(reporter, outbox, given, seconds, settled=settled)
+
+        found = with_progress(len(given), send)
+    is_list = person is None and not persons
+    task_id = task.task_id.value
+    summary = summary_of(
+        found, task_id, total=len(given), is_list=is_list, is_kept=state is not None
+    )
+    if as_json:
+        print(json.dumps({"version": 1, **summary.to_json()}))
+    else:
+        summary.print()
+    is_done = not found.outcomes and not summary.waiting and found.reason is None
+    if is_list and given and state is not None and is_done:
         print(
-            f"nothing was sent: all of them were settled before, and {file} keeps nothing by which "
-            "to tell others from them, which need another file",
+            f"nothing was sent: all of them were settled before, and {state} keeps nothing by "
+            "which to tell others from them, which need another file",
             file=sys.stderr,
         )
-    if counts[State.WAITING]:
-        raise PeerError(
-            f"{counts[State.WAITING]} reports wait in {file} ({reason}); the same command sends "
-            "them"
-        )
-    if refused:
+    check_sent(found, summary.waiting, state, task)
+    if summary.refused:
         raise SystemExit(faults.PARTLY)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Limits:
-    """How often, and at what protection, the client takes part."""
-
-    contributions: "Contributions | None"
-    floor: "Floor"
 
 
 def _measurements(
@@ -226,11 +184,11 @@ def _measurements(
     person_column: str | None,
     max_reports_per_person: int,
     delimiter: str,
-) -> "list[Measurement]":
+) -> "tuple[list[Measurement], list[str]]":
     if (csv is None) == (not arguments):
         raise ParameterError("measurements: give them as arguments or with --csv, not both")
     if csv is None:
-        return reader.read_arguments(arguments)
+        return reader.read_arguments(arguments), []
     if not columns:
         raise ParameterError("column: --csv needs --column")
     check_delimiter(delimiter)
@@ -253,42 +211,3 @@ def csv_text(path: Path) -> TextIO:
     if str(path) == "-":
         return io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", newline="")
     return path.open(encoding="utf-8-sig", newline="")
-
-
-async def _upload(
-    task: "Task",
-    client: "httpx.AsyncClient",
-    measurements: "list[Measurement]",
-    time: int | None,
-    per_request: int,
-    limits: _Limits,
-) -> "UploadSummary":
-    from rich.console import Console
-    from rich.progress import Progress
-
-    from aggregator.client import Client
-
-    console = Console(stderr=True)
-    settled = 0
-    with Progress(console=console, disable=not console.is_terminal) as progress:
-        bar = progress.add_task("uploading", total=len(measurements))
-
-        def advance(count: int) -> None:
-            nonlocal settled
-            settled += count
-            progress.advance(bar, count)
-
-        try:
-            async with client as http:
-                uploads = Client(task, http, contributions=limits.contributions, floor=limits.floor)
-                return await uploads.upload(
-                    measurements, time=time, reports_per_request=per_request, progress=advance
-                )
-        except PeerError:
-            if settled:
-                # A person who repeats the command must know what was already counted.
-                console.print(
-                    f"prio: the first {settled} of {len(measurements)} measurements are settled; "
-                    f"the next {min(per_request, len(measurements) - settled)} may or may not be"
-                )
-            raise

@@ -102,14 +102,13 @@ def demo(
         for program in local.programs(("leader", "helper")):
             services.start(program)
         # While the services start, load what takes longest, and the answers.
-        import anyio
 
         from aggregator.collector import Collector
 
         asked = _ask(local, window)
         services.wait()
         collector = stack.enter_context(Collector.open(local.config("collector")))
-        reports = anyio.run(_upload, asked, window)
+        reports = _upload(asked, window)
         with console.status(f"verifying and adding up {reports:,} reports"):
             collected = _collect(collector, asked.task, window, services)
         shown = _answered(asked, collected, _verified(local, asked.task))
@@ -227,21 +226,19 @@ def _ask(local: "LocalFolder", window: datetime) -> Asked:
     return Asked(sheet, task, [sheet.measurement(each) for each in answers.by_start[window]])
 
 
-async def _upload(asked: Asked, window: datetime) -> int:
+def _upload(asked: Asked, window: datetime) -> int:
     """Upload all answers; return how many reports were accepted."""
     from rich.progress import Progress
 
     from aggregator.client import Client
-    from aggregator.service.transport.client import open_client
 
-    with Progress(console=console, transient=True) as progress:
+    with Progress(console=console, transient=True) as progress, Client(asked.task) as client:
         bar = progress.add_task("uploading", total=len(asked.measurements))
-        async with open_client() as http:
-            summary = await Client(asked.task, http).upload(
-                asked.measurements, time=window, progress=lambda count: progress.advance(bar, count)
-            )
-    for error, count in summary.refused.items():
-        console.print(f"{count} reports refused: {error.draft_name}")
+        summary = client.upload(
+            asked.measurements, time=window, progress=lambda count: progress.advance(bar, count)
+        )
+    for reason, count in summary.refused.items():
+        console.print(f"{count} reports refused: {reason}")
     return summary.accepted
 
 

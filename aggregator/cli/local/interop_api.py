@@ -18,7 +18,7 @@ from aggregator.cli.local.interop_tasks import Members, number_of, optional, tas
 from aggregator.cli.service.parties import AggregatorParty
 from aggregator.cli.service.taking_part import take_part
 from aggregator.cli.service.task_making import collector_config_of
-from aggregator.client import Client
+from aggregator.client import AsyncClient
 from aggregator.codec import encode
 from aggregator.collector.collect import Collection, Pending, TaskCollector
 from aggregator.collector.results.result import Result, collection_request
@@ -137,10 +137,11 @@ class InteropClient:
         task = task_of(members, nobody, self._habits.profile, self._habits.token_header)
         when = None if optional(members, "time") is None else number_of(members, "time")
         measurement = _measurement(members)
-        summary = await Client(task, self._http).upload([measurement], time=when)
+        async with AsyncClient(task) as client:
+            summary = await client.upload([measurement], time=when)
         if summary.refused:
-            (error,) = summary.refused
-            raise ParameterError(f"the leader refused the report: {error.draft_name}")
+            (reason,) = summary.refused
+            raise ParameterError(f"the leader refused the report: {reason}")
         return {"status": "success"}
 
 

@@ -7,6 +7,7 @@ the purpose and says what each operator must do with it; later calls upload, col
 import dataclasses
 import json as jsonlib
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -308,9 +309,12 @@ def _run(
     from rich.console import Console
     from rich.progress import Progress
 
+    from aggregator.cli.client.sending import sender_to
+    from aggregator.client import UploadError
     from aggregator.collector.collect import CollectionTimeout
     from aggregator.service.transport.client import client_of
     from aggregator.service.transport.interpretation import PeerRefused
+    from aggregator.service.transport.tls import Identity, asking_context
 
     missing = sum(window.released is None for window in windows)
     console = Console(stderr=True)
@@ -319,11 +323,16 @@ def _run(
 
         async def run() -> None:
             async with client_of(settings) as http:
-                await stated.run(windows, keypair, http, timeout, lambda: progress.advance(bar))
+                tls = asking_context(settings.peer_ca, Identity.asking(settings))
+                proxied = settings.environment_proxy
+                with closing(sender_to(environment_proxy=proxied, tls=tls)) as sender:
+                    await stated.run(
+                        windows, keypair, http, sender, timeout, lambda: progress.advance(bar)
+                    )
 
         try:
             anyio.run(run)
-        except* (PeerRefused, CollectionTimeout):
+        except* (UploadError, PeerRefused, CollectionTimeout):
             print(_what_to_do(stated.folder), file=sys.stderr)
             raise
 

@@ -9,7 +9,9 @@ folder as well, so a repeated command continues where the last one ended.
 import dataclasses
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Self
 
@@ -19,7 +21,8 @@ import numpy as np
 from typing_extensions import override
 
 from aggregator.cli.files import read_task
-from aggregator.client import Client
+from aggregator.client import Outbox, Reporter, UploadError, bulk
+from aggregator.client.sender import Sender
 from aggregator.collector.collect import TaskCollector
 from aggregator.collector.results.result import open_agg_shares
 from aggregator.dap.hpke import HpkeKeypair
@@ -174,17 +177,21 @@ class PairAudit:
         windows: list[Window],
         keypair: HpkeKeypair,
         http: httpx.AsyncClient,
+        sender: Sender,
         timeout_seconds: float,
         progress: Callable[[], None],
     ) -> None:
-        """Upload the reports of all windows, and collect each; call `progress` after each step.
+        """Upload the reports of all windows with `sender`, and collect each with `http`.
 
-        Raises `PeerError` if an aggregator could not be reached, refused, or was not ready in time.
+        `progress` is called after each step.
+
+        Raises `PeerError` if an aggregator could not be reached, refused, or was not ready in time;
+        `UploadError` if the leader takes no reports of the task.
         The work done so far is kept.
         """
         missing = [window for window in windows if window.released is None]
         for window in missing:
-            await self._upload(window, http)
+            await anyio.to_thread.run_sync(self._upload, window, sender)
             progress()
         collector = TaskCollector(self.task, keypair, self.token, http)
 
@@ -208,17 +215,23 @@ class PairAudit:
         )
         draft.replace(self.folder / STATE)
 
-    async def _upload(self, window: Window, http: httpx.AsyncClient) -> None:
+    def _upload(self, window: Window, sender: Sender) -> None:
         measurements = window.measurements(self.task.prio3.circuit)
         no_floor = Floor(any_epsilon=True, max_delta=None)  # the measurements are about nobody
-        client = Client(self.task, http, ReplayedEntropy(window.seed), floor=no_floor)
-        summary = await client.upload(
-            measurements,
-            time=window.unit * self.task.time_precision,
-            reports_per_request=len(measurements),
-        )
-        for error, count in summary.refused.items():
-            raise AuditError(f"the leader refused {count} reports: {error.draft_name}")
+        seconds = window.unit * self.task.time_precision
+        with closing(Outbox(None)) as outbox:
+            entropy = ReplayedEntropy(window.seed)
+            reporter = Reporter(self.task, outbox, entropy=entropy, sender=sender, floor=no_floor)
+            reporter.put_many(measurements, seconds=seconds)  # made at once, as `_out_shares` does
+            found = bulk.upload(reporter, outbox, ())
+        if found.reason is not None:
+            is_away = found.reason in bulk.PASSING
+            raise (PeerError if is_away else UploadError)(f"the leader: {found.reason}")
+        refused = Counter(found.declined.values())
+        for outcome, count in found.of(self.task.task_id.value).items():
+            refused += Counter({outcome.reason: count}) if outcome and outcome.reason else {}
+        for reason, count in refused.items():
+            raise AuditError(f"the leader refused {count} reports: {reason}")
 
     def _open(self, window: Window, keypair: HpkeKeypair, sealed: CollectionJobResp) -> Released:
         request = CollectionJobReq(TimeIntervalQuery(window.interval))

@@ -1,7 +1,6 @@
 """A survey's text questions, for commands: groups of tasks besides the survey's task."""
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -9,22 +8,17 @@ from typing import TYPE_CHECKING
 
 from aggregator.cli.steward.text_files import public_files
 from aggregator.client.text import TEXTS
-from aggregator.entropy import Entropy, SystemEntropy
+from aggregator.entropy import SystemEntropy
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    import httpx
-
-    from aggregator.client import UploadSummary
     from aggregator.client.text.beside_survey import AskedTexts
     from aggregator.client.text.question import TextQuestion
     from aggregator.dap.hpke import HpkeConfig
-    from aggregator.protocol.requirements import Floor
     from aggregator.protocol.task import Task
     from aggregator.steward.survey import Survey
     from aggregator.steward.survey.texts import PlannedText
-    from aggregator.steward.survey.written import Written
 
 
 def write_survey(
@@ -66,37 +60,6 @@ def text_tasks(
         ]
         each.question.check(tasks)
         found[each.asked.name] = each.question, tasks
-    return found
-
-
-async def send_texts(
-    texts: "AskedTexts",
-    written: "Written",
-    state: Path,
-    http: "httpx.AsyncClient",
-    entropy: Entropy,
-    floor: "Floor",
-) -> "dict[str, tuple[UploadSummary, int]]":
-    """Send each person's report of each window to each text question.
-
-    `state` is the folder of tosses. Returns, for each question, the outcome of its reports, and how
-    many people had answered before.
-    """
-    from aggregator.cli.steward.text_upload import send_answers
-    from aggregator.client import UploadSummary
-    from aggregator.dap.report_errors import AnyReportError
-
-    found = {}
-    for name, (question, tasks) in texts.items():
-        accepted, before, refused = 0, 0, Counter[AnyReportError]()
-        for start, of_window in sorted(written.items()):
-            seconds = int(start.timestamp())
-            summary, left_out = await send_answers(
-                question, tasks, of_window[name], state, http, seconds, entropy, floor
-            )
-            accepted, before = accepted + summary.accepted, before + left_out
-            refused.update(summary.refused)
-        found[name] = UploadSummary(accepted, refused), before
     return found
 
 

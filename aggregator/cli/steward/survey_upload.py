@@ -1,36 +1,39 @@
 """`prio survey upload`: uploads a table of answers to all questions."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from aggregator.cli import faults
+from aggregator.cli.client.sending import (
+    NO_AGE,
+    Summary,
+    check_sent,
+    outbox_in,
+    sender_to,
+    summary_of,
+    with_progress,
+)
 from aggregator.cli.floors import takes_floor
 from aggregator.cli.options import EnvironmentProxy, InsecureHttp, Up
-from aggregator.cli.steward.survey_sending import (
-    print_sent,
-    print_texts,
-    upload_all,
-    upload_once,
-    upload_texts,
-)
 from aggregator.cli.steward.survey_tasks import task_of_survey
 from aggregator.cli.steward.text_files import texts_of
 from aggregator.client.sender import REPORTS_PER_REQUEST
-from aggregator.errors import ParameterError, PeerError
+from aggregator.errors import ParameterError
 from aggregator.written_times import zone_named
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from collections.abc import Set as AbstractSet
 
-    from aggregator.cli.steward.survey_sending import Sent
-    from aggregator.client import UploadSummary
+    from aggregator.client import Row
     from aggregator.client.text.beside_survey import AskedTexts
     from aggregator.protocol.requirements import Floor
     from aggregator.steward.survey import Answers, Meaning
+    from aggregator.steward.survey.written import Written
 
 
 @takes_floor
@@ -86,10 +89,10 @@ def upload(
     state: Annotated[
         Path | None,
         typer.Option(
-            help="The folder that keeps whose answers were sent, and for text questions each "
-            "person's toss, for ever: a second call leaves these people out, and sends what an "
-            "interrupted one did not. Needs --person-column. With --environment-proxy it keeps "
-            "text questions only."
+            metavar="FILE",
+            help="The file that keeps reports until they are settled, and for ever whose answers "
+            "were sent, and for text questions each person's toss: a second call leaves these "
+            "people out, and sends what an interrupted one did not. Needs --person-column.",
         ),
     ] = None,
     time_zone: Annotated[
@@ -98,6 +101,14 @@ def upload(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Read and check everything, and send nothing.")
     ] = False,
+    spelled: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="What `prio survey spell` made of a text question: in that window letters are "
+            "asked for. Repeatable.",
+        ),
+    ] = None,
     per_request: Annotated[
         int, typer.Option(min=1, help="How many reports one request carries.")
     ] = REPORTS_PER_REQUEST,
@@ -112,15 +123,14 @@ def upload(
 
     Each row is one report, of the same size whatever is in it: a person who gave no answer to a
     question, or to any, is counted as having given none. Each text question has one more report, to
-    the task that the person is in; these are sent first. With --state nobody's answers are counted
-    twice; without it, a second call counts every row again. Everything is read and checked before
-    the first report is sent. The exit status is 1 if some reports were refused, 2 if the table is
-    bad and nothing was sent, and 3 if an aggregator could not be reached.
+    the task that the person is in. With --state nobody's answers are counted twice, whenever a call
+    is interrupted; without it, a second call counts every row again. Everything is read and checked
+    before the first report is sent. The exit status is 1 if some reports were refused, 2 if the
+    table is bad and nothing was sent, and 3 if an aggregator could not be reached.
     """
-    import anyio
-
     from aggregator.cli.client.upload import check_delimiter, csv_text
     from aggregator.cli.local.folder import public_file
+    from aggregator.client import SurveyClient
     from aggregator.protocol.clear_text import check_endpoints
     from aggregator.protocol.requirements import check_floor
     from aggregator.steward.survey import Columns, csv_table, read_answers, table_in
@@ -131,9 +141,10 @@ def upload(
         raise ParameterError(f"answers: give one file of answers, not {len(public)}")
     place = public_file(public[0] if public else None, up)[0]
     task, meaning = task_of_survey(place)
-    texts = _checked(texts_of(place), state, person_column, environment_proxy)
+    texts = _checked(texts_of(place), state, person_column)
     check_endpoints(task, insecure_http=insecure_http)
-    check_floor(task, floor, "this client")
+    for each in (task, *(of for _, tasks in texts.values() for of in tasks)):
+        check_floor(each, floor, "this client")
     of_question = dict(_columns_of(text) for text in column or [])
     questions = meaning.sheet.questions
     _check_names(of_question, {question.name for question in questions} | texts.keys())
@@ -149,34 +160,62 @@ def upload(
     given = read_answers(table, questions, meaning.windows, columns, meaning.asked_texts)
     if not as_json:
         _print_answers(meaning, given)
-    sent, of_texts = None, {}
-    if not dry_run:
-        http_options = {"insecure_http": insecure_http, "environment_proxy": environment_proxy}
-        if state is not None:
-            state.mkdir(mode=0o700, exist_ok=True)
-            of_texts = anyio.run(upload_texts, texts, written, state, floor, http_options)
-        sent = (
-            anyio.run(upload_all, task, meaning, given, per_request, floor, http_options)
-            if state is None or environment_proxy
-            else upload_once(task, meaning, given, per_request, floor, state)
-        )
+    if dry_run:
+        if as_json:
+            print(json.dumps(_document(meaning, given)))
+        return
+    with (
+        closing(outbox_in(state)) as outbox,
+        closing(sender_to(environment_proxy=environment_proxy)) as sender,
+        closing(
+            SurveyClient(
+                place,
+                outbox,
+                spelled=spelled or (),
+                max_age_seconds=NO_AGE,
+                floor=floor,
+                sender=sender,
+                reports_per_request=per_request,
+            )
+        ) as survey,
+    ):
+        total = given.count * (1 + len(texts))
+        rows = _rows(meaning, given, written)
+        found = with_progress(total, lambda settled: survey.upload(rows, settled=settled))
+        sent = summary_of(found, task.task_id.value, total=given.count, is_kept=state is not None)
+        of_texts = {
+            name: summary_of(
+                found, *(each.task_id.value for each in survey.tasks_of(name)), total=given.count
+            )
+            for name in texts
+        }
     if as_json:
-        of_text = {"texts": [_text_document(*each) for each in of_texts.items()]} if texts else {}
-        print(json.dumps(_document(meaning, given, sent) | of_text))
-    elif sent is not None:
-        print_sent(sent)
-        print_texts(of_texts)
-    if sent is not None and sent.waiting:
-        raise PeerError(
-            f"{sent.waiting} reports wait in {state} ({sent.reason}); the same command sends them"
-        )
-    if any(each.refused for each in (sent, *(one for one, _ in of_texts.values())) if each):
+        print(json.dumps(_document(meaning, given, sent, of_texts)))
+    else:
+        sent.print()
+        for name, of_text in of_texts.items():
+            of_text.print(name)
+    summaries = (sent, *of_texts.values())
+    check_sent(found, sum(each.waiting for each in summaries), state, task)
+    if any(each.refused for each in summaries):
         raise SystemExit(faults.PARTLY)
 
 
-def _checked(
-    texts: "AskedTexts", state: Path | None, person: str | None, environment_proxy: bool
-) -> "AskedTexts":
+def _rows(meaning: "Meaning", answers: "Answers", written: "Written") -> "Iterator[Row]":
+    """Yield what each person answered, window after window."""
+    from aggregator.client import Row
+
+    for start, of_window in sorted(answers.by_start.items()):
+        seconds = int(start.timestamp())
+        texts = written.get(start, {})
+        persons = answers.persons.get(start)
+        for place, given in enumerate(of_window):
+            person = None if persons is None else persons[place]
+            of_person = {name: of_name[person] for name, of_name in texts.items() if person}
+            yield Row(meaning.sheet.measurement(given), of_person, seconds, person)
+
+
+def _checked(texts: "AskedTexts", state: Path | None, person: str | None) -> "AskedTexts":
     """Return a survey's text questions, which need --state; that needs --person-column."""
     if texts and (state is None or person is None):
         raise ParameterError(
@@ -185,11 +224,6 @@ def _checked(
         )
     if state is not None and person is None:
         raise ParameterError("state: needs --person-column, which says whose row is whose")
-    if state is not None and environment_proxy and not texts:
-        raise ParameterError(
-            "state: with --environment-proxy it keeps text questions only, and the survey has "
-            "none: give one of the two"
-        )
     return texts
 
 
@@ -240,17 +274,12 @@ def _print_answers(meaning: "Meaning", answers: "Answers") -> None:
         )
 
 
-def _text_document(name: str, sent: "tuple[UploadSummary, int]") -> dict[str, object]:
-    refused = {error.draft_name: count for error, count in sent[0].refused.items()}
-    return {
-        "name": name,
-        "accepted": sent[0].accepted,
-        "answered_before": sent[1],
-        "refused": refused,
-    }
-
-
-def _document(meaning: "Meaning", answers: "Answers", sent: "Sent | None") -> dict[str, object]:
+def _document(
+    meaning: "Meaning",
+    answers: "Answers",
+    sent: Summary | None = None,
+    of_texts: "Mapping[str, Summary] | None" = None,
+) -> dict[str, object]:
     """Return what was read for each question and, unless it was a dry run, the outcome."""
     questions = [
         {
@@ -269,11 +298,9 @@ def _document(meaning: "Meaning", answers: "Answers", sent: "Sent | None") -> di
         "questions": questions,
     }
     if sent is not None:
-        document |= {
-            "accepted": sent.accepted,
-            "refused": dict(sent.refused),
-            "answered_before": sent.before,
-            "refused_before": dict(sent.refused_before),
-            "waiting": sent.waiting,
-        }
+        document |= sent.to_json()
+    if of_texts:
+        document["texts"] = [
+            {"name": name, **of_text.to_json()} for name, of_text in of_texts.items()
+        ]
     return document

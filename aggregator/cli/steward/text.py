@@ -6,7 +6,6 @@ from aggregator.cli.steward.text_collect import collect
 from aggregator.cli.steward.text_results import results
 from aggregator.cli.steward.text_spell import spell
 from aggregator.cli.steward.text_tasks import tasks
-from aggregator.cli.steward.text_upload import upload
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -16,7 +15,6 @@ app.command(
     epilog="Example: prio text tasks --title 'A word' --epsilon 1 --people 100000 "
     "--min-batch-size 1000 --leader https://… --helper https://… --collector-config … --out made"
 )(tasks)
-app.command(epilog="Example: prio text upload made answers.txt --state tosses")(upload)
 app.command(
     epilog="Example: prio text collect made --config collector.toml --window 2026-11-02 "
     "--out released.json"

@@ -10,9 +10,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from aggregator.client.contributions import survey_digest
 from aggregator.client.survey.answer_sheet import AnswerSheet
 from aggregator.client.survey.read_meaning import NOT_A_MEANING, VERSION
-from aggregator.client.window_claims import survey_digest
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_toml

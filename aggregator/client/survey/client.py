@@ -8,26 +8,33 @@ knows the survey by the meaning that is bound into its task. A `Reporter` does e
 keeps reports, sends them, and tells what becomes of them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from aggregator.client.outbox import MAX_BYTES, Outbox, Outcome
+from aggregator.client import bulk
+from aggregator.client.bulk import Uploaded
+from aggregator.client.contributions import MARK, Contribution, claim_of
+from aggregator.client.delivery import room_of
+from aggregator.client.making import Put
+from aggregator.client.outbox import MAX_BYTES, Outbox
+from aggregator.client.records import Outcome
 from aggregator.client.reporter import MAX_AGE_SECONDS, Reporter
-from aggregator.client.sender import Sender
-from aggregator.client.survey.answer_sheet import AnswerSheet
-from aggregator.client.window_claims import MARK, WindowClaim, claim_of, survey_digest
+from aggregator.client.sender import REPORTS_PER_REQUEST, Sender
+from aggregator.client.survey.answers import AnswerError, Entries
+from aggregator.client.survey.asked_survey import AskedSurvey, read_survey
 from aggregator.clock import Clock, SystemClock
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ParameterError
 from aggregator.protocol.requirements import Floor
 from aggregator.protocol.task import Task
-from aggregator.protocol.task_file import task_from_toml
+from aggregator.vdaf.circuits.measurements import Measurement
 
 if TYPE_CHECKING:
     from aggregator.client.survey.texts import SpelledTexts, TextParts
-    from aggregator.client.text.beside_survey import AskedTexts
+    from aggregator.client.text.toss import Toss
 
 _OUTBOX = "outbox.sqlite"
 
@@ -36,13 +43,31 @@ Settled = Callable[[bytes, str | None, Outcome, str | None], None]
 it answers, which is None for the report of all other questions."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Row:
+    """What one person answered at a time, read from a table.
+
+    Attributes:
+        entries: What the answers add to the entries of the survey's own report.
+        texts: What they wrote, by the names of text questions; None for no answer.
+        seconds: When, in seconds since the epoch.
+        person: Who; None if each row is another person's.
+    """
+
+    entries: Entries = dataclasses.field(repr=False)
+    texts: Mapping[str, str | None] = dataclasses.field(repr=False)
+    seconds: int
+    person: str | None = None
+
+
 class SurveyClient:
     """The client of one survey, over an outbox that outlives it; threads may share it.
 
     Args:
-        task_file: The survey's public file, `task.json` or `task.toml`; its text questions lie
-            beside it, in the folder `text`.
+        task_file: The survey's public file: `task.json` or `task.toml`, or `survey.json` of a
+            survey of text questions only. Text questions lie beside it, in the folder `text`.
         outbox: The file in which reports wait; `outbox.sqlite` beside the task file unless given.
+            An `Outbox` that the caller closes may be given, too.
         spelled: Folders that `prio text spell --window` made of its text questions. In those
             windows people are asked for letters, and not for what they write.
         max_bytes: How large that file may become.
@@ -52,9 +77,11 @@ class SurveyClient:
         sender: Sends requests.
         clock: What time it is.
         entropy: Where report ids, shares and HPKE keys come from.
+        reports_per_request: The most reports of one request.
 
     Attributes:
-        sheet: What the survey asks.
+        asked: The survey.
+        sheet: What its own report holds.
         reporter: Sends the reports; see there what it can tell.
 
     Raises:
@@ -68,7 +95,7 @@ class SurveyClient:
     def __init__(
         self,
         task_file: Path | str,
-        outbox: Path | str | None = None,
+        outbox: Outbox | Path | str | None = None,
         *,
         spelled: Sequence[Path | str] = (),
         max_bytes: int = MAX_BYTES,
@@ -78,47 +105,58 @@ class SurveyClient:
         sender: Sender | None = None,
         clock: Clock | None = None,
         entropy: Entropy | None = None,
+        reports_per_request: int = REPORTS_PER_REQUEST,
     ) -> None:
         path = Path(task_file)
-        task = task_from_toml(path.read_text("utf-8"))
-        self.sheet = AnswerSheet.of_task(task)
-        self._task = task
+        self.asked = read_survey(path)
+        self.sheet = self.asked.sheet
         self._clock = SystemClock() if clock is None else clock
         self._on_settled = on_settled
-        asked = self._asked_beside(path)
-        meanings = [question.meaning for question, _ in asked.values()]
-        self._asked = [survey_digest(task.meaning), *meanings]
-        letters = self._letters_of(asked, [Path(folder) for folder in spelled])
-        self._outbox = Outbox(path.with_name(_OUTBOX) if outbox is None else outbox, max_bytes)
+        texts = self.asked.texts
+        self._meanings = [self.asked.digest, *(each.meaning for each, _ in texts.values())]
+        self._letters = _letters_of(self.asked, [Path(folder) for folder in spelled])
+        self._owned: list[Callable[[], None]] = []
+        if isinstance(outbox, Outbox):
+            self._outbox = outbox
+        else:
+            self._outbox = Outbox(path.with_name(_OUTBOX) if outbox is None else outbox, max_bytes)
+            self._owned.append(self._outbox.close)
         try:
             source = SystemEntropy() if entropy is None else entropy
-            self._texts = self._parts_of(asked, letters, source)
+            self._texts = _parts_of(self.asked, self._letters, self._outbox, source)
+            told = list[tuple[Task, str | None]]()
+            if self.asked.task is not None:
+                told.append((self.asked.task, None))
+            told += [(each, name) for name in texts for each in self.tasks_of(name)]
+            (first, of_first), *beside = [
+                (each, partial(self._settled, name)) for each, name in told
+            ]
             self.reporter = Reporter(
-                task,
+                first,
                 self._outbox,
                 entropy=entropy,
                 clock=self._clock,
                 sender=sender,
-                on_settled=partial(self._settled, None),
+                on_settled=of_first,
                 floor=floor,
                 max_age_seconds=max_age_seconds,
-                claim_at=self._claim,
-                windows_at=self._windows,
-                beside=[
-                    (each, partial(self._settled, name))
-                    for name, (_, tasks) in asked.items()
-                    for some in (tasks, *(window.tasks for window in letters.get(name, ())))
-                    for each in some
-                ],
+                reports_per_request=reports_per_request,
+                beside=beside,
+                keeps_places=True,  # of text questions, by the tosses
             )
         except BaseException:
-            self._outbox.close()
+            self._close_owned()
             raise
 
     @property
     def task(self) -> Task:
-        """The survey's task: who reports are sealed to, and what is promised."""
-        return self._task
+        """A task of the survey: its own, if it has one. Who aggregates it, and its windows."""
+        return self.asked.first
+
+    def tasks_of(self, question: str) -> list[Task]:
+        """Return all tasks of a text question, also those of windows in which letters are asked."""
+        letters = self._letters.get(question, ())
+        return [*self.asked.texts[question][1], *(each for one in letters for each in one.tasks)]
 
     def put(self, answers: Mapping[str, object], *, person: str | None = None) -> bytes:
         """Make a report of all answers of one person and store it; return its id.
@@ -140,22 +178,55 @@ class SurveyClient:
             OutboxFull: There is no room for it.
             ParameterError: There are text questions, and no person is named; or not by text.
         """
-        if person is not None and not isinstance(person, str):
-            raise ParameterError(f"person: must be text, not {type(person).__name__}")
         # Before any answer is read: the tasks that a person is in must not depend on answers.
-        tosses = [] if self._texts is None else self._texts.tosses(person)
+        tosses = [] if self._texts is None else self._texts.tosses(_checked(person))
+        row = self.row(answers, person=person)
+        return self.reporter.put_together(self._put(row, tosses))[0]
+
+    def row(
+        self,
+        answers: Mapping[str, object],
+        *,
+        person: str | None = None,
+        seconds: int | None = None,
+    ) -> Row:
+        """Return what `upload` takes of one person, from their answers.
+
+        `seconds` is when they answered, in seconds since the epoch; now by default. Raises
+        `AnswerError` and `ParameterError` as `put` does.
+        """
         entries = self.sheet.entries(answers)
-        own = (self._task, entries)
-        if self._texts is None:
-            return self.reporter.put_together(lambda _: [own], claim=person)[0]
-        at = self._texts.parts(tosses, answers, self.sheet.skipped_texts(answers))
-        return self.reporter.put_together(lambda now: [own, *at(now)], claim=person)[0]
+        texts = {name: _text_of(answers, name) for name in self.asked.texts}
+        texts |= dict.fromkeys(self.sheet.skipped_texts(answers))
+        time = self._clock.now() if seconds is None else seconds
+        return Row(entries, texts, time, _checked(person))
 
     async def aput(self, answers: Mapping[str, object], *, person: str | None = None) -> bytes:
         """`put`, in a thread."""
-        from anyio.to_thread import run_sync
+        from asyncio import to_thread
 
-        return await run_sync(lambda: self.put(answers, person=person))
+        return await to_thread(self.put, answers, person=person)
+
+    def upload(
+        self, rows: Iterable[Row], *, settled: Callable[[int], None] = lambda _: None
+    ) -> Uploaded:
+        """Put the rows of people who have not answered in their window, and send what waits.
+
+        Rows are put in groups, each in one transaction, and settled likewise. Whenever this is
+        interrupted, a second call with the same rows goes on: nobody is lost or counted twice.
+
+        Args:
+            rows: What each person answered; their order may change from call to call.
+            settled: Called with the number of reports that have been settled or left out since.
+
+        Raises:
+            ParameterError: There are text questions, and a row names no person.
+            ConfigurationError, OutboxFull: The outbox cannot be used, or its disk is full.
+        """
+        first_tasks = [tasks[0] for _, tasks in self.asked.texts.values()]
+        own = [] if self.asked.task is None else [self.asked.task]
+        groups = bulk.groups_of(rows, sum(map(room_of, [*own, *first_tasks])))
+        return bulk.upload(self.reporter, self._outbox, map(self._puts, groups), settled=settled)
 
     def answered(self, person: str, *, question: str | None = None) -> Outcome | None:
         """Return what became of a person's report in this window; None if there is none.
@@ -167,15 +238,17 @@ class SurveyClient:
         Raises:
             ParameterError: The survey has no such text question.
         """
-        task, now = self._task, self._clock.now()
+        now = self._clock.now()
+        task: Task | None = self.asked.first
+        if question is None and self.asked.task is None:
+            question = next(iter(self.asked.texts))  # stored together with all others
         if question is not None:
             if self._texts is None:
                 raise ParameterError(f"question: there is no text question {question!r}")
-            of_person = self._texts.task_of(person, question, now)
-            if of_person is None:
+            task = self._texts.task_of(person, question, now)
+            if task is None:
                 return None
-            task = of_person
-        return self.reporter.claimed(self._claim(person, now), task)
+        return self.reporter.claimed(claim_of(self.asked.first, person, now), task)
 
     def start(self, seconds: float = 1.0) -> None:
         """Send from now on in a background thread, with a pass every `seconds`."""
@@ -184,7 +257,7 @@ class SurveyClient:
     def close(self) -> None:
         """Stop, and close the connections and the outbox; what waits stays there."""
         self.reporter.close()
-        self._outbox.close()
+        self._close_owned()
 
     def __enter__(self) -> Self:
         self.start()
@@ -193,37 +266,32 @@ class SurveyClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _claim(self, person: str, seconds: int) -> str:
-        """Return the claim to the one report of a person in the window that holds a time."""
-        return claim_of(self._task, person, seconds)
+    def _close_owned(self) -> None:
+        for close in self._owned:
+            close()
 
-    def _windows(self, person: str, seconds: int) -> list[WindowClaim]:
-        """Return that the person has no other report, even if survey or questions change."""
-        return [WindowClaim.of(asked, person, self._task, seconds) for asked in self._asked]
+    def _puts(self, rows: Sequence[Row]) -> list[Put]:
+        """Return what is stored of rows, whose people's tosses are kept first."""
+        if self._texts is None:
+            return [self._put(row, ()) for row in rows]
+        tosses = self._texts.tosses_of([row.person for row in rows])
+        return [self._put(row, of_row) for row, of_row in zip(rows, tosses, strict=True)]
 
-    def _asked_beside(self, path: Path) -> "AskedTexts":
-        if not self.sheet.texts:
-            return {}
-        # Imports NumPy, which an application without text questions needs only at its first `put`.
-        from aggregator.client.text.beside_survey import texts_beside
-
-        return texts_beside(path, self._task, self.sheet.texts)
-
-    def _letters_of(self, asked: "AskedTexts", folders: Sequence[Path]) -> "SpelledTexts":
-        if not folders:
-            return {}
-        from aggregator.client.survey.texts import spelled_of
-
-        return spelled_of(asked, folders)
-
-    def _parts_of(
-        self, asked: "AskedTexts", letters: "SpelledTexts", entropy: Entropy
-    ) -> "TextParts | None":
-        if not asked:
-            return None
-        from aggregator.client.survey.texts import TextParts
-
-        return TextParts(asked, letters, self._outbox, entropy)
+    def _put(self, row: Row, tosses: "Sequence[Toss]") -> Put:
+        parts = list[tuple[Task, Measurement]]()
+        if self.asked.task is not None:
+            parts.append((self.asked.task, row.entries))
+        if self._texts is not None:
+            parts += self._texts.parts(tosses, row.texts, row.seconds)
+        if row.person is None:
+            return Put(parts, row.seconds)
+        first = self.asked.first
+        # The person has no other report in the window, even if survey or questions change.
+        contributed = [
+            Contribution.of(first, row.person, row.seconds, asked) for asked in self._meanings
+        ]
+        claim = claim_of(first, row.person, row.seconds)
+        return Put(parts, row.seconds, claim, contributed)
 
     def _settled(
         self, question: str | None, report: bytes, claim: str | None, outcome: Outcome
@@ -231,3 +299,35 @@ class SurveyClient:
         if self._on_settled is not None:
             person = None if claim is None else claim.partition(MARK)[2]
             self._on_settled(report, person, outcome, question)
+
+
+def _checked(person: str | None) -> str | None:
+    if person is not None and not isinstance(person, str):
+        raise ParameterError(f"person: must be text, not {type(person).__name__}")
+    return person
+
+
+def _text_of(answers: Mapping[str, object], name: str) -> str | None:
+    answer = answers.get(name)
+    if answer is not None and not isinstance(answer, str):
+        raise AnswerError(name, "must be text, or None for no answer")
+    return answer
+
+
+def _letters_of(asked: AskedSurvey, folders: Sequence[Path]) -> "SpelledTexts":
+    if not folders:
+        return {}
+    from aggregator.client.survey.texts import spelled_of
+
+    return spelled_of(asked.texts, folders)
+
+
+def _parts_of(
+    asked: AskedSurvey, letters: "SpelledTexts", outbox: Outbox, entropy: Entropy
+) -> "TextParts | None":
+    if not asked.texts:
+        return None
+    # Imports NumPy, which an application without text questions needs only at its first `put`.
+    from aggregator.client.survey.texts import TextParts
+
+    return TextParts(asked.texts, letters, outbox, entropy)

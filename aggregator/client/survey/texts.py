@@ -5,12 +5,11 @@ is stored in the outbox before an answer is read. If two processes share the out
 is kept.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from aggregator.client.batched_calls import BatchedCalls
 from aggregator.client.outbox import Outbox
-from aggregator.client.survey.answers import AnswerError
 from aggregator.client.text.beside_survey import AskedTexts
 from aggregator.client.text.fitting import SpelledWindow, read_spelling
 from aggregator.client.text.toss import Toss
@@ -46,29 +45,32 @@ class TextParts:
             OutboxFull: There is no room for it.
             ConfigurationError: A kept number is not a task of the question.
         """
+        return self._tosses.do(self._named(person))
+
+    def tosses_of(self, people: Sequence[str | None]) -> list[list[Toss]]:
+        """Return what `tosses` does for each person; they are kept in one transaction."""
+        return self._toss_all([self._named(person) for person in people])
+
+    def parts(
+        self, tosses: Sequence[Toss], answers: Mapping[str, str | None], seconds: int
+    ) -> list[tuple[Task, int]]:
+        """Return, for each question, a person's task at a time and what they report.
+
+        In a window of letters it is the spelling's task of the same place. Where there is no
+        answer, it is what anybody reports who gives none.
+        """
+        return [
+            self._part(name, toss, answers.get(name), seconds)
+            for toss, name in zip(tosses, self.asked, strict=True)
+        ]
+
+    def _named(self, person: str | None) -> str:
         if person is None:
             raise ParameterError(
                 "person: must be named, as the survey has text questions: each person stays in one "
                 f"task of {', '.join(self.asked)}"
             )
-        return self._tosses.do(person)
-
-    def parts(
-        self, tosses: Sequence[Toss], answers: Mapping[str, object], skipped: Collection[str] = ()
-    ) -> Callable[[int], list[tuple[Task, int]]]:
-        """Return what gives, for each question, a person's task at a time and what they report.
-
-        In a window of letters it is the spelling's task of the same place. Questions in `skipped`,
-        which this person is not asked, report what anybody reports who gives no answer. Raises
-        `AnswerError` if an answer is no text.
-        """
-        written = list[tuple[str, Toss, str | None]]()
-        for toss, name in zip(tosses, self.asked, strict=True):
-            answer = answers.get(name)
-            if answer is not None and not isinstance(answer, str):
-                raise AnswerError(name, "must be text, or None for no answer")
-            written.append((name, toss, None if name in skipped else answer))
-        return lambda seconds: [self._part(*each, seconds) for each in written]
+        return person
 
     def _part(self, name: str, toss: Toss, answer: str | None, seconds: int) -> tuple[Task, int]:
         asked = self._asked_at(name, seconds)

@@ -13,11 +13,11 @@ from html import escape, unescape
 from importlib.resources import files
 from types import MappingProxyType
 
+from aggregator.client.contributions import survey_digest
 from aggregator.client.module import PROFILES, joined_module, joined_text
 from aggregator.client.survey.answer_sheet import AnswerSheet
 from aggregator.client.survey.texts import SpelledTexts
 from aggregator.client.text.beside_survey import AskedTexts, check_bound
-from aggregator.client.window_claims import survey_digest
 from aggregator.dap.urls import read_endpoint
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task

@@ -2,18 +2,18 @@
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from aggregator.client import Outbox, Outcome, Reporter, State, bulk
+from aggregator.client.bulk import ATTEMPTS, Uploaded
 from aggregator.client.delivery import Reason
-from aggregator.client.outbox import Outbox, Outcome, State
-from aggregator.client.resuming import ATTEMPTS, OnlyReport, Sent, upload_from, upload_once
+from aggregator.client.records import Entry
+from aggregator.client.resuming import upload_list, upload_of_persons
 from aggregator.client.sender import Later
-from aggregator.codec import decode
-from aggregator.dap.messages import UploadRequest
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.protocol.task_file import task_to_toml
@@ -25,23 +25,37 @@ from tests.support.told_leader import ToldLeader, fails, says, stores
 
 NOW = 1_700_000_000
 TASK = make_task({"type": "Prio3Count"})
+TASK_ID = TASK.task_id.value
 COUNTED, WAITING = Outcome(State.COUNTED), Outcome(State.WAITING)
 
 
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk._Call, "_pause", lambda _self, _attempt: None)
+
+
 def upload(
-    file: Path, leader: ToldLeader, measurements: list[int], seconds: int | None = None
-) -> tuple[Counter[Outcome], Reason | None]:
-    clock = ManualClock(NOW)
-    return upload_from(
-        file,
-        TASK,
-        measurements,
-        seconds=seconds,
-        per_request=2,
-        sender=leader,
-        clock=clock,
-        sleep=lambda pause: clock.advance(int(pause)),
-    )
+    file: Path, leader: ToldLeader, measurements: list[int]
+) -> tuple[Counter[Outcome | None], str | None]:
+    """Return what became of all measurements, and why some still wait."""
+
+    def send(reporter: Reporter, outbox: Outbox) -> Uploaded:
+        return upload_list(reporter, outbox, measurements, NOW)
+
+    found = opened(file, leader, send)
+    return found.of(TASK_ID) + found.before_of(TASK_ID) + Counter(
+        {WAITING: found.waiting[TASK_ID]}
+    ), found.reason
+
+
+def opened(
+    file: Path, leader: ToldLeader, send: Callable[[Reporter, Outbox], Uploaded]
+) -> Uploaded:
+    with closing(Outbox(file)) as outbox:
+        reporter = Reporter(
+            TASK, outbox, sender=leader, clock=ManualClock(NOW), reports_per_request=2
+        )
+        return send(reporter, outbox)
 
 
 def test_after_an_answer_that_was_lost_the_same_bytes_follow_until_all_are_settled(
@@ -74,9 +88,8 @@ def test_what_was_refused_is_said_again_and_not_sent_again(tmp_path: Path) -> No
 
 def test_an_interrupted_making_goes_on_with_the_measurements_that_follow(tmp_path: Path) -> None:
     leader, file = ToldLeader(), tmp_path / "reports"
-    leader.is_down = True
+    leader.turns = [fails(Later("unreachable"))] * ATTEMPTS
     assert upload(file, leader, [1, 0])[0] == Counter({WAITING: 2})
-    leader.is_down = False
     assert upload(file, leader, [1, 0, 1])[0] == Counter({COUNTED: 3})
     assert len(leader.stored) == 3
 
@@ -107,11 +120,10 @@ def test_a_file_whose_reports_are_settled_has_nothing_to_try_measurements_agains
 ) -> None:
     """A finder of the file who knows that an answer is 0 or 1 does not learn which."""
     leader, file = ToldLeader(), tmp_path / "reports"
-    leader.is_down = True
+    leader.turns = [fails(Later("unreachable"))] * ATTEMPTS
     upload(file, leader, [1])
     with closing(Outbox(file)) as outbox:
         assert list(outbox.digests(TASK.task_id.value)) == ["0"]
-    leader.is_down = False
     upload(file, leader, [1])
     with closing(sqlite3.connect(file)) as kept:
         assert kept.execute("SELECT count(*) FROM digests").fetchone() == (0,)
@@ -148,61 +160,41 @@ def test_a_measurement_out_of_range_leaves_the_file_without_reports(tmp_path: Pa
 def test_the_command_says_what_waits_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aggregator.client.resuming.ATTEMPTS", 1)
+    monkeypatch.setattr("aggregator.client.bulk.ATTEMPTS", 1)
     leader, helper = [f"http://127.0.0.1:{port}/" for port in free_ports(2)]
     task = make_task({"type": "Prio3Count"}, leader=leader, helper=helper)
     file, reports = tmp_path / "task.toml", tmp_path / "reports"
     file.write_text(task_to_toml(task))
     for _ in range(2):
-        done = run_here("upload", file, "1", "0", "--resume", reports)
+        done = run_here("upload", file, "1", "0", "--state", reports)
         assert done.returncode == 3
         assert "0 of 2 reports accepted" in done.stdout
-        assert f"2 reports wait in {reports} (unreachable)" in done.stderr
-    done = run_here("upload", file, "1", "--resume", reports, "--state", tmp_path / "state")
-    assert done.returncode == 2
-    assert "resume: goes neither with --state" in done.stderr
+        assert "(unreachable): the same command sends them" in done.stderr
 
 
-def test_the_command_adds_up_refusals_of_one_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    outcomes = Counter({Outcome(state, "told"): 2 for state in (State.LATE, State.REFUSED)})
+def once(
+    file: Path, leader: ToldLeader, people: str, measurement: int = 1, seconds: int = NOW
+) -> tuple[Counter[Outcome | None], Counter[Outcome | None], str | None]:
+    """Return what an earlier call settled of people, what this one did or what waits, and why."""
 
-    def settled_before(*_: object, settled: Callable[[int], None], **__: object) -> object:
-        settled(4)
-        return outcomes, None
+    def send(reporter: Reporter, outbox: Outbox) -> Uploaded:
+        return upload_of_persons(reporter, outbox, [measurement] * len(people), people, seconds)
 
-    monkeypatch.setattr("aggregator.client.resuming.upload_from", settled_before)
-    file = tmp_path / "task.toml"
-    file.write_text(task_to_toml(TASK))
-    done = run_here("upload", file, "1", "0", "1", "0", "--resume", tmp_path / "reports")
-    assert (done.returncode, "4 refused: told" in done.stdout) == (1, True)
-    assert "nothing was sent: all of them were settled before" in done.stderr
-
-
-def once(file: Path, leader: ToldLeader, reports: list[OnlyReport]) -> Sent:
-    clock = ManualClock(NOW)
-    return upload_once(
-        file,
-        TASK,
-        reports,
-        per_request=2,
-        sender=leader,
-        clock=clock,
-        sleep=lambda pause: clock.advance(int(pause)),
-    )
+    found = opened(file, leader, send)
+    now = found.of(TASK_ID) + Counter({WAITING: found.waiting[TASK_ID]})
+    return found.before_of(TASK_ID), now, found.reason
 
 
 def test_nobody_is_sent_twice_whatever_the_order_and_whoever_is_new(tmp_path: Path) -> None:
     leader, file = ToldLeader(), tmp_path / "reports"
     leader.turns = [stores, *[fails(Later("busy")) for _ in range(ATTEMPTS)]]
-    people = [OnlyReport(name, NOW, 1) for name in "abcde"]
-    assert once(file, leader, people) == Sent(
-        Counter(), Counter({COUNTED: 2, WAITING: 3}), Reason.BUSY
+    assert once(file, leader, "abcde") == (
+        Counter(),
+        Counter({COUNTED: 2, WAITING: 3}),
+        Reason.BUSY,
     )
-    more = [OnlyReport("f", NOW, 1), *people[::-1]]
-    assert once(file, leader, more) == Sent(Counter({COUNTED: 2}), Counter({COUNTED: 4}), None)
-    assert once(file, leader, more) == Sent(Counter({COUNTED: 6}), Counter(), None)
+    assert once(file, leader, "fedcba") == (Counter({COUNTED: 2}), Counter({COUNTED: 4}), None)
+    assert once(file, leader, "fedcba") == (Counter({COUNTED: 6}), Counter(), None)
     assert len(leader.stored) == 6
 
 
@@ -211,39 +203,50 @@ def test_what_was_refused_of_a_person_is_said_again_and_not_sent_again(tmp_path:
     leader, file = ToldLeader(), tmp_path / "reports"
     leader.turns = [says(ReportError.BATCH_COLLECTED)]
     late = Counter({Outcome(State.LATE, ReportError.BATCH_COLLECTED.draft_name): 1, COUNTED: 1})
-    people = [OnlyReport(name, NOW, 1) for name in "ab"]
-    assert once(file, leader, people) == Sent(Counter(), late, None)
-    assert once(file, leader, people) == Sent(late, Counter(), None)
+    assert once(file, leader, "ab") == (Counter(), late, None)
+    assert once(file, leader, "ab") == (late, Counter(), None)
     assert len(leader.posts) == 1
 
 
-def test_a_persons_first_answer_stays_and_is_of_its_time(tmp_path: Path) -> None:
+def test_a_persons_first_answer_stays(tmp_path: Path) -> None:
     leader, file = ToldLeader(), tmp_path / "reports"
-    hour = TASK.time_precision
-    first = [OnlyReport("a", NOW, 1), OnlyReport("b", NOW - 24 * hour, 0)]
-    assert once(file, leader, first).outcomes == Counter({COUNTED: 2})
-    reports = [report for body in leader.posts for report in decode(UploadRequest, body).reports]
-    times = {report.report_metadata.time for report in reports}
-    assert times == {TASK.time(NOW), TASK.time(NOW - 24 * hour)}
-    assert once(file, leader, [OnlyReport("a", NOW, 0)]) == Sent(
-        Counter({COUNTED: 1}), Counter(), None
-    )
-    assert len(leader.stored) == 2
+    assert once(file, leader, "a")[1] == Counter({COUNTED: 1})
+    later = NOW + 10 * TASK.time_precision
+    assert once(file, leader, "a", 0) == (Counter({COUNTED: 1}), Counter(), None)
+    assert once(file, leader, "a", 0, later) == (Counter({COUNTED: 1}), Counter(), None)
+    assert len(leader.stored) == 1
 
 
 def test_a_call_at_the_same_time_takes_nothing_from_the_other_and_neither_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leader, file = ToldLeader(), tmp_path / "reports"
-    people = [OnlyReport(name, NOW, 1) for name in "abcde"]
-    read = Outbox.claims
+    read = Outbox.refusals
 
-    def another_follows(outbox: Outbox, task: bytes) -> dict[str, Outcome]:
-        found = read(outbox, task)
-        monkeypatch.undo()
-        assert once(file, leader, people[1:3]) == Sent(Counter(), Counter({COUNTED: 2}), None)
+    def another_follows(outbox: Outbox, entries: Sequence[Entry]) -> list[str | None]:
+        found = read(outbox, entries)
+        monkeypatch.setattr(Outbox, "refusals", read)
+        assert once(file, leader, "bc") == (Counter(), Counter({COUNTED: 2}), None)
         return found
 
-    monkeypatch.setattr(Outbox, "claims", another_follows)
-    assert once(file, leader, people) == Sent(Counter(), Counter({COUNTED: 5}), None)
+    monkeypatch.setattr(Outbox, "refusals", another_follows)
+    assert once(file, leader, "abcde") == (Counter({COUNTED: 2}), Counter({COUNTED: 3}), None)
     assert len(leader.stored) == 5
+
+
+def test_the_command_sends_one_persons_measurements_and_later_what_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aggregator.client.bulk.ATTEMPTS", 1)
+    leader, helper = [f"http://127.0.0.1:{port}/" for port in free_ports(2)]
+    task = make_task({"type": "Prio3Count"}, leader=leader, helper=helper)
+    file, state = tmp_path / "task.toml", tmp_path / "state"
+    file.write_text(task_to_toml(task))
+    for measurements, said in (
+        (["1"], "1 reports are"),
+        (["1"], "1 allowed"),
+        ([], "1 reports are"),
+    ):
+        done = run_here("upload", file, *measurements, "--person", "17", "--state", state)
+        assert said in done.stderr, done
+    assert run_here("upload", file, "1", "--person", "17").returncode == 2

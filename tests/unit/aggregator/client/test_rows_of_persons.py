@@ -12,11 +12,14 @@ ROWS = "person,bucket\nada,1\nbob,2\nada,3\n"
 
 
 def test_without_the_column_each_row_is_a_different_persons() -> None:
-    assert READER.read_csv(io.StringIO(ROWS), ["bucket"]) == [1, 2, 3]
+    assert READER.read_csv(io.StringIO(ROWS), ["bucket"]) == ([1, 2, 3], [])
 
 
 def test_a_person_may_have_as_many_rows_as_the_task_allows() -> None:
-    assert READER.read_csv(io.StringIO(ROWS), ["bucket"], "person", 2) == [1, 2, 3]
+    assert READER.read_csv(io.StringIO(ROWS), ["bucket"], "person", 2) == (
+        [1, 2, 3],
+        ["ada", "bob", "ada"],
+    )
 
 
 def test_one_row_too_many_is_named_by_its_line_and_not_by_the_person() -> None:

@@ -1,16 +1,22 @@
 """What stands in for an aggregator on the way to it settles nothing."""
 
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
 from aggregator.client.sender import Later, Refused, TooLarge
 from aggregator.client.stdlib_sender import HttpSender
 from aggregator.dap.times import DAY
+from aggregator.errors import ParameterError
+from tests.support.certificates import Authority
+from tests.support.http_proxy import HttpProxy
 from tests.support.ports import free_ports
 
 TYPE = "application/ppm-dap;message=upload-errors"
@@ -24,6 +30,7 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     answers: list[tuple[int, dict[str, str], bytes]]
     bodies: list[bytes]
+    headers: list[Message]
     hung: threading.Event
     connections = 0
 
@@ -36,7 +43,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.connections += 1
         super().setup()
 
+    def do_GET(self) -> None:
+        self.server.headers.append(self.headers)
+        self.send_response_only(404)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
     def do_POST(self) -> None:
+        self.server.headers.append(self.headers)
         self.server.bodies.append(self.rfile.read(int(self.headers["content-length"])))
         status, headers, body = self.server.answers.pop(0)
         if status == 0:  # no answer at all
@@ -56,13 +70,19 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(*answers: tuple[int, dict[str, str], bytes]) -> Iterator[tuple[Server, str]]:
+def serving(
+    *answers: tuple[int, dict[str, str], bytes], tls: ssl.SSLContext | None = None
+) -> Iterator[tuple[Server, str]]:
     server = Server(("127.0.0.1", 0), _Handler)
-    server.answers, server.bodies, server.hung = list(answers), [], threading.Event()
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    server.answers, server.bodies, server.headers = list(answers), [], []
+    server.hung = threading.Event()
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
-        yield server, f"http://127.0.0.1:{server.server_address[1]}/tasks/x/reports"
+        scheme = "http" if tls is None else "https"
+        yield server, f"{scheme}://127.0.0.1:{server.server_address[1]}/tasks/x/reports"
     finally:
         server.hung.set()
         server.shutdown()
@@ -245,3 +265,80 @@ def test_a_date_that_no_clock_has_is_none(date: str) -> None:
     with serving((200, {"date": date}, b"")) as (_, url):
         assert post(url, sender) == b""
     sender.close()
+
+
+NO_ANSWER = (200, {}, b"")
+
+
+def test_headers_go_with_uploads_to_the_leader_and_with_nothing_else() -> None:
+    """A token that the leader asks for is none of the helper's business."""
+    token = {"authorization": "Bearer token"}
+    with serving(NO_ANSWER) as (server, url), closing(HttpSender(headers=token)) as sender:
+        sender.post(url, "upload-req", b"body", "upload-errors", 100)
+        with pytest.raises(Later):
+            sender.get(url, "hpke-config-list", 100)
+    assert [each["authorization"] for each in server.headers] == ["Bearer token", None]
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_requests_go_through_a_proxy_that_is_named(tmp_path: Path, scheme: str) -> None:
+    authority, tls, trusted = Authority(tmp_path, "servers"), None, None
+    if scheme == "https":
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        issued = authority.issue("server")
+        tls.load_cert_chain(issued["certificate"], issued["key"])
+        trusted = ssl.create_default_context(cafile=str(authority.certificate))
+    with (
+        HttpProxy("Basic dXNlcjpwYTpzcw==") as proxy,
+        serving(NO_ANSWER, NO_ANSWER, tls=tls) as (
+            server,
+            url,
+        ),
+    ):
+        known = proxy.url.replace("//", "//user:pa%3Ass@")
+        for proxies, through in (
+            ({scheme: known}, True),
+            ({"all": known}, True),
+            ({scheme: known, "no": "127.0.0.1"}, False),
+        ):
+            before = len(proxy.heads)
+            server.answers = [NO_ANSWER, NO_ANSWER]
+            with closing(HttpSender(proxies=proxies, tls=trusted)) as sender:
+                for _ in range(2):
+                    assert sender.post(url, "upload-req", b"body", "upload-errors", 9) == b""
+            assert (len(proxy.heads) > before) == through
+        unknown = HttpSender(proxies={scheme: proxy.url}, tls=trusted)
+        with closing(unknown), pytest.raises(Later):  # the proxy wants to know who asks
+            unknown.post(url, "upload-req", b"body", "upload-errors", 9)
+    assert server.bodies == [b"body"] * 6
+    begins = "CONNECT 127.0.0.1:" if scheme == "https" else f"POST {url}"
+    assert all(head.startswith(begins) for head in proxy.heads)
+    if scheme == "https":
+        assert not any("proxy-authorization" in each for each in server.headers)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://user:secret@proxy.example", "socks5://user:secret@proxy.example", "http://"]
+)
+def test_a_proxy_that_cannot_be_used_is_refused_without_its_password(url: str) -> None:
+    with pytest.raises(ParameterError, match="proxy: must be an http:// URL") as refused:
+        HttpSender(proxies={"https": url})
+    assert "secret" not in str(refused.value)
+
+
+def test_a_leader_may_ask_for_a_certificate(tmp_path: Path) -> None:
+    servers, callers = Authority(tmp_path, "servers"), Authority(tmp_path, "callers")
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(*servers.issue("server").values())
+    tls.load_verify_locations(callers.certificate)
+    tls.verify_mode = ssl.CERT_REQUIRED
+    for is_shown in (True, False):
+        trusted = ssl.create_default_context(cafile=str(servers.certificate))
+        if is_shown:
+            trusted.load_cert_chain(*callers.issue("caller").values())
+        with serving(NO_ANSWER, tls=tls) as (_, url), closing(HttpSender(tls=trusted)) as sender:
+            if is_shown:
+                assert sender.post(url, "upload-req", b"body", "upload-errors", 9) == b""
+            else:
+                with pytest.raises(Later):
+                    sender.post(url, "upload-req", b"body", "upload-errors", 9)

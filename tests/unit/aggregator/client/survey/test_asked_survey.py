@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from aggregator.client.contributions import survey_digest
 from aggregator.client.survey.asked_survey import read_survey
 from aggregator.client.text.question import TextQuestion
-from aggregator.client.window_claims import survey_digest
 from aggregator.errors import ParameterError
 from aggregator.protocol.task_file import tasks_to_toml
 from tests.support.survey_folders import write_survey_folder

@@ -29,7 +29,7 @@ from aggregator.client import (
     State,
     SurveyClient,
 )
-from aggregator.client.reporter import Parts
+from aggregator.client.making import Put
 from aggregator.client.text.beside_survey import texts_beside
 from aggregator.client.text.strings import fingerprint
 from aggregator.client.text.toss import Toss
@@ -283,7 +283,7 @@ def test_a_survey_that_is_changed_while_its_tasks_run_asks_nobody_twice_in_a_win
     survey = other.begin()
     assert survey.task.task_id.value not in world.name_of
     other.clock.advance(later)
-    with pytest.raises(AlreadyAnswered, match="in another task, in the same window"):
+    with pytest.raises(AlreadyAnswered, match="in one window, 1 allowed"):
         survey.put({}, person="17")
     assert survey.reporter.waiting() == 0
     for someone in ("1", "7", "17 ", "2 17"):
@@ -339,9 +339,9 @@ def test_people_who_are_not_asked_report_no_answer_to_the_task_they_tossed_for(
     seen = list[dict[str, object]]()
     inner = survey.reporter.put_together
 
-    def put_together(parts: Callable[[int], Parts], *, claim: str | None = None) -> list[bytes]:
-        seen.append({world.name_of[task.task_id.value]: what for task, what in parts(0)})
-        return inner(parts, claim=claim)
+    def put_together(put: Put) -> list[bytes]:
+        seen.append({world.name_of[task.task_id.value]: what for task, what in put.parts})
+        return inner(put)
 
     survey.reporter.put_together = put_together  # type: ignore[method-assign]  # to see the answers
     people = {"asked": "surgery", "not asked": "medicine", "silent": None}

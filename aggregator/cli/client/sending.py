@@ -1,0 +1,159 @@
+"""What commands that upload share: where reports wait and go, and what became of them, in words."""
+
+import dataclasses
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from aggregator.dap.report_errors import ReportError
+from aggregator.errors import PeerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from ssl import SSLContext
+
+    from aggregator.client import Outbox
+    from aggregator.client.bulk import Uploaded
+    from aggregator.client.stdlib_sender import HttpSender
+    from aggregator.protocol.task import Task
+
+NO_AGE: Final = 2**62
+"""Seconds after which a report is given up: whoever calls again decides that, or the leader."""
+
+_MOST_BYTES = 2**40
+
+MEANINGS = {
+    ReportError.BATCH_COLLECTED: "the batch of that time was collected, or is about to be",
+    ReportError.REPORT_DROPPED: "the task has ended, or takes no more reports of that time",
+    ReportError.REPORT_TOO_EARLY: "the time lies in the future",
+    ReportError.VDAF_VERIFY_ERROR: "the aggregators found it invalid, and it does not count",
+    ReportError.HPKE_DECRYPT_ERROR: "an aggregator could not open it, and it does not count",
+}
+"""What the leader's reasons mean to a client."""
+
+
+_REASONS = {
+    "unreachable": "{leader} or {helper} could not be reached",
+    "busy": "{leader} or {helper} is busy",
+    "not_an_aggregator": "no aggregator answered at {leader} or {helper}",
+    "unrecognizedTask": "the task is not known at {leader}",
+    "report_too_early": "their time lies in the future",
+    "too_large": "{leader} takes no request with a report of this size",
+}
+"""Why reports wait."""
+
+
+def outbox_in(state: Path | None) -> "Outbox":
+    """Return the outbox in a file, or in memory if there is none."""
+    from aggregator.client import Outbox
+
+    return Outbox(state, _MOST_BYTES)
+
+
+def sender_to(*, environment_proxy: bool, tls: "SSLContext | None" = None) -> "HttpSender":
+    """Return what sends to aggregators, through the environment's proxies if that is asked for."""
+    from aggregator.client.stdlib_sender import HttpSender, environment_proxies
+    from aggregator.protocol.clear_text import check_proxies
+
+    if not environment_proxy:
+        return HttpSender(tls=tls)
+    check_proxies()
+    return HttpSender(proxies=environment_proxies(), tls=tls)
+
+
+def with_progress(total: int, send: "Callable[[Callable[[int], None]], Uploaded]") -> "Uploaded":
+    """Upload so many reports with a bar on a terminal; `send` is given what moves it."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("uploading", total=total)
+        return send(lambda count: progress.advance(bar, count))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Summary:
+    """What became of the reports of some tasks.
+
+    Attributes:
+        accepted: How many the leader counts.
+        refused: How many it does not, by the draft's name of the reason.
+        waiting: How many have no outcome yet.
+        before: How many were left out, since their people had answered before.
+        refused_before: How many of these were refused then, by the name of the reason.
+    """
+
+    accepted: int
+    refused: "Mapping[str, int]"
+    waiting: int
+    before: int
+    refused_before: "Mapping[str, int]"
+
+    def print(self, name: str = "") -> None:
+        """Print it in lines, each beginning with a name if one is given."""
+        begin = f"{name}: " if name else ""
+        count = self.accepted + sum(self.refused.values()) + self.waiting
+        left_out = f", {self.before} left out, who had answered before" if self.before else ""
+        print(f"{begin}{self.accepted} of {count} reports accepted{left_out}")
+        meanings = {error.draft_name: f" ({meaning})" for error, meaning in MEANINGS.items()}
+        for refusals, then in ((self.refused, ""), (self.refused_before, " before")):
+            for reason, refused in refusals.items():
+                print(f"{begin}{refused} refused{then}: {reason}{meanings.get(reason, '')}")
+
+    def to_json(self) -> dict[str, object]:
+        """Return it as members of a document."""
+        return {
+            "accepted": self.accepted,
+            "refused": dict(self.refused),
+            "answered_before": self.before,
+            "refused_before": dict(self.refused_before),
+            "waiting": self.waiting,
+        }
+
+
+def summary_of(
+    found: "Uploaded", *tasks: bytes, total: int, is_list: bool = False, is_kept: bool = True
+) -> Summary:
+    """Return what became of the reports of tasks.
+
+    Args:
+        found: The upload.
+        tasks: Their ids.
+        total: How many reports it was to send, with those that were left out.
+        is_list: Whether what an earlier call settled is of the same list, and so not left out.
+        is_kept: Whether reports that the leader does not take now are kept to be sent again; if
+            not, they are refused.
+    """
+    outcomes, before = found.of(*tasks), found.before_of(*tasks)
+    if is_list:
+        outcomes, before = outcomes + before, Counter()
+    refused, refused_before = Counter[str](), Counter[str]()
+    for some, refusals in ((outcomes, refused), (before, refused_before)):
+        for outcome, count in some.items():
+            if outcome is not None and outcome.reason:
+                refusals[outcome.reason] += count  # some may be late here and refused there
+    if not is_kept and found.reason is None:
+        refused += Counter(found.declined.values())
+    accepted = sum(count for each, count in outcomes.items() if each and not each.reason)
+    left = total - before.total() - accepted - refused.total()
+    waiting = max(left, sum(found.waiting[task] for task in tasks) if is_kept else 0)
+    return Summary(accepted, refused, waiting, before.total(), refused_before)
+
+
+def check_sent(found: "Uploaded", waiting: int, state: Path | None, task: "Task") -> None:
+    """Raise `PeerError` if reports have no outcome yet."""
+    if not waiting:
+        return
+    reason = found.reason or next(iter(found.declined.values()), "")
+    configuration = task.configuration
+    why = _REASONS.get(reason, "the leader does not take them now").format(
+        leader=configuration.leader_aggregator_endpoint,
+        helper=configuration.helper_aggregator_endpoint,
+    )
+    goes_on = (
+        "the same command sends them"
+        if state is not None
+        else "some of them may be counted; with --state the same command would go on"
+    )
+    raise PeerError(f"{waiting} reports are not settled, as {why} ({reason}): {goes_on}")

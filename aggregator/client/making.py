@@ -1,0 +1,78 @@
+"""Makes the reports of measurements: those of one task and time together, which is cheaper."""
+
+import dataclasses
+from collections.abc import Sequence
+
+from aggregator.client.contributions import Contribution
+from aggregator.client.delivery import room_of
+from aggregator.client.records import Entry, Record
+from aggregator.entropy import Entropy
+from aggregator.protocol.reports import prepare_reports
+from aggregator.protocol.task import Task
+from aggregator.vdaf.circuits.measurements import Measurement
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Put:
+    """What is stored together or not at all, of one person.
+
+    Attributes:
+        parts: A measurement of each task.
+        seconds: When it was measured, in seconds since the epoch.
+        claim: What may have only one report of each of these tasks.
+        contributions: What the person contributes by it.
+        digest: Of what it was made of; deleted with the first report.
+    """
+
+    parts: Sequence[tuple[Task, Measurement]] = dataclasses.field(repr=False)
+    seconds: int
+    claim: str | None = None
+    contributions: Sequence[Contribution] = ()
+    digest: bytes | None = dataclasses.field(default=None, repr=False)
+
+    @property
+    def unmade(self) -> Entry:
+        """An entry by which an outbox tells whether it would take this; its records are empty."""
+        records = [
+            Record(b"", task.task_id.value, self.claim, 0, 0, b"", b"", b"", None, b"")
+            for task, _ in self.parts
+        ]
+        return Entry(records, self.contributions)
+
+
+def made(puts: Sequence[Put], now: int, entropy: Entropy) -> list[Entry]:
+    """Return the entries of puts, with a record for each part, not sealed yet.
+
+    Raises `ParameterError` if a measurement is out of range.
+    """
+    tasks: dict[bytes, Task] = {}
+    parts: dict[tuple[bytes, int], list[tuple[int, int]]] = {}
+    for place, put in enumerate(puts):
+        for part, (task, _) in enumerate(put.parts):
+            tasks[task.task_id.value] = task
+            parts.setdefault((task.task_id.value, put.seconds), []).append((place, part))
+    records: dict[tuple[int, int], Record] = {}
+    for (task_id, seconds), places in parts.items():
+        task = tasks[task_id]
+        measurements = [puts[place].parts[part][1] for place, part in places]
+        prepared = prepare_reports(task, measurements, task.time(seconds), entropy)
+        unsealed = bytes(room_of(task))
+        for each, (place, part) in zip(prepared, places, strict=True):
+            records[place, part] = Record(
+                key=each.metadata.report_id.value,
+                task=task_id,
+                claim=puts[place].claim,
+                created=now,
+                time=each.metadata.time.units,
+                public_share=each.public_share,
+                leader_share=each.leader_input_share,
+                helper_share=each.helper_input_share,
+                sealed_to=None,
+                body=unsealed,
+            )
+    return [
+        Entry(
+            [records[place, part] for part in range(len(put.parts))], put.contributions, put.digest
+        )
+        for place, put in enumerate(puts)
+    ]
