@@ -1,5 +1,6 @@
 """The page of a survey in Chromium: a person answers, and what they answered is counted once."""
 
+import dataclasses
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -238,7 +239,7 @@ def week_of(task: Task, moment: datetime) -> Interval:
 
 def written_in(site: Site, interval: Interval) -> dict[str | None, int]:
     """Return how many people wrote some words, or nothing, if nobody wrote anything else."""
-    question, tasks = site.texts["hurts"]
+    question, tasks = site.asked.texts["hurts"]
     values = site.collect(tasks[PLACE], interval).values
     places = {each: question.hashes.bucket(PLACE, each) for each in ("my back", "an ear", None)}
     found = {each: values[place] for each, place in places.items()}
@@ -407,7 +408,7 @@ def test_the_toss_is_kept_before_anybody_writes_and_every_report_goes_to_its_tas
     site.loses = lambda _: False
     site.pair.clock.advance(7 * DAY)
     now = datetime.fromtimestamp(site.pair.clock.now(), UTC)
-    _, tasks = site.texts["hurts"]
+    _, tasks = site.asked.texts["hurts"]
     of_visitor = {str(task.task_id), str(tasks[5].task_id)}
     with visiting(browser, site.address) as visit:
         page = see(visit, now, 5)
@@ -446,7 +447,7 @@ def test_in_a_window_of_letters_the_report_goes_to_the_tossed_place_and_tells_on
     site.pair.clock.advance(7 * DAY)
     now = datetime.fromtimestamp(site.pair.clock.now(), UTC)
     interval = week_of(task, now)
-    question, tasks = site.texts["hurts"]
+    question, tasks = site.asked.texts["hurts"]
     spelling = Spelling(question, (fingerprint("my back", question.meaning),), "abk", letters=8)
     letters = spelling_tasks(spelling, tasks, interval)
     window = SpelledWindow(spelling, letters)
@@ -457,9 +458,7 @@ def test_in_a_window_of_letters_the_report_goes_to_the_tossed_place_and_tells_on
             await site.pair.provision()
 
     elsewhere(provision)
-    site.pages["letters.html"] = form_page(
-        task, Meaning.of_task(task), texts=site.texts, spelled={"hurts": [window]}
-    )
+    site.pages["letters.html"] = form_page(site.asked, spelled={"hurts": [window]})
     with visiting(browser, site.address) as visit:
         page = see(visit, now, path="/letters.html")
         page.get_by_text("What happens to my answers?").click()
@@ -474,7 +473,7 @@ def test_in_a_window_of_letters_the_report_goes_to_the_tossed_place_and_tells_on
         expect(page.get_by_role("button")).not_to_be_visible()
         # Nor does that of a survey that was changed, which has another task.
         changed = task_from_table(task_to_table(task) | {"id": "E" * 43})
-        site.pages["changed.html"] = form_page(changed, Meaning.of_task(changed), texts=site.texts)
+        site.pages["changed.html"] = form_page(dataclasses.replace(site.asked, task=changed))
         page = see(visit, now, path="/changed.html")
         says(page, "This browser remembers that you have answered.")
         expect(page.get_by_role("button")).not_to_be_visible()
@@ -499,7 +498,7 @@ def test_who_came_too_late_with_one_of_two_reports_is_told_so(
             says(page, said)
         if said == "Your answers are counted.":
             site.pair.clock.advance(7 * DAY)
-            _, tasks = site.texts["hurts"]
+            _, tasks = site.asked.texts["hurts"]
             site.collect(tasks[PLACE], week_of(task, now))
 
 

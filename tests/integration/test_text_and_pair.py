@@ -6,13 +6,13 @@ from pathlib import Path
 
 import httpx
 import pytest
+from aggregator.cli.steward.text_upload import send_answers
 from typer.testing import CliRunner
 
 from aggregator.cli.steward.survey_texts import send_texts, text_tasks, write_survey
 from aggregator.cli.steward.survey_words import show_words
 from aggregator.cli.steward.text import app
 from aggregator.cli.steward.text_files import read_asked, read_question, texts_of
-from aggregator.cli.steward.text_upload import send_answers
 from aggregator.client.text.question import TextQuestion
 from aggregator.client.text.spelling import Spelling
 from aggregator.client.text.strings import fingerprint

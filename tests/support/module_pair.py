@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 import httpx
@@ -18,22 +18,22 @@ from starlette.types import Receive, Scope, Send
 
 from aggregator.client.module import joined_module, joined_text
 from aggregator.collector.results.result import Result
-from aggregator.dap.ids import TaskId
 from aggregator.dap.times import DAY, Interval
 from aggregator.protocol.requirements import Floor
 from aggregator.protocol.task import Task
 from aggregator.service.runtime.key_rotation import new_key
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.tasks.hpke_keys import list_hpke_configs, retire_hpke_key
-from aggregator.steward.survey import Meaning, plan, survey_from_toml, task_tables
 from aggregator.steward.survey.form.page import form_page
 from tests.support import pair
 from tests.support.pair import Pair
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.ports import free_ports
 from tests.support.serving import serving
-from tests.support.tasks import make_task
-from tests.support.texts import Texts, texts_in
+from tests.support.texts import asked_in
+
+if TYPE_CHECKING:
+    from aggregator.client.survey.asked_survey import AskedSurvey
 
 T = TypeVar("T")
 
@@ -56,8 +56,8 @@ class Site:
         self.posts = 0
         self.pages: dict[str, str] = {}
         """What lies beside the folders, by name."""
-        self.texts: Texts = {}
-        """Text questions of its survey."""
+        self.asked: AskedSurvey
+        """The survey of its page."""
         self.is_down = False
         """Whether it takes no uploads."""
         self.loses: Callable[[int], bool] = lambda _: False
@@ -134,27 +134,18 @@ def survey_site(folder: Path, survey: str) -> Iterator[tuple[Site, Task]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pair, "LEADER_URL", f"{address}/leader/")
         patch.setattr(pair, "HELPER_URL", f"{address}/helper/")
-        parsed = survey_from_toml(survey)
-        tables = task_tables(parsed, plan(parsed))
         parties = {"leader": f"{address}/leader/", "helper": f"{address}/helper/"}
-        task = make_task(
-            tables.vdaf,
-            tables.privacy,
-            id=str(TaskId(bytes(32))),
-            **parties,
-            **tables.settings,
-        )
-        texts = texts_in(survey, **parties)
+        asked = asked_in(survey, **parties)
         # A test may want no noise from a task that has some: it asks for much epsilon.
         floor = Floor(any_epsilon=True)
-        site = Site(Pair(folder, task, leader_floor=floor, helper_floor=floor))
-        for site.pair.task in (*(each for _, tasks in texts.values() for each in tasks), task):
+        site = Site(Pair(folder, asked.first, leader_floor=floor, helper_floor=floor))
+        for site.pair.task in reversed(asked.tasks):
             elsewhere(site.pair.provision)
-        site.texts = texts
+        site.asked = asked
         try:
             with serving(site, port=port) as site.address:
-                site.pages["form.html"] = form_page(task, Meaning.of_task(task), texts=texts)
-                yield site, task
+                site.pages["form.html"] = form_page(asked)
+                yield site, asked.first
         finally:
             elsewhere(site.pair.close)
 

@@ -3,7 +3,7 @@
     up.toml             marks the folder, and says how it is laid out
     leader.toml, …      each party's service file; its store, key and log lie beside it
     form.toml           the address of the pages on which surveys are answered
-    surveys/NAME/       a survey's public task.toml, and each party's file
+    surveys/NAME/       a survey's public task.toml or survey.json, and each party's file
     pages.html          leads to the pages and logs in, while the services run
     up.lock             locked while the services run
 
@@ -11,6 +11,7 @@ The folder holds all three parties' keys, so only its owner may read it.
 """
 
 import fcntl
+import json
 import os
 import secrets
 import socket
@@ -25,6 +26,7 @@ from typing import Final
 from urllib.parse import quote
 
 from aggregator.cli.local.services import Program, answers
+from aggregator.client.text import SURVEY, TASKS_OF_PAGES, TEXTS
 from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.protocol.task_documents import place_in_text
 from aggregator.service.config import read_text
@@ -160,21 +162,24 @@ class LocalFolder:
         """Return the URL at which a survey is answered, given the name of its folder."""
         return f"{self.url(_FORM)}{quote(survey)}"
 
-    def chart_url(self, survey: str) -> str:
-        """Return the URL at which the collector shows a survey's results.
+    def chart_urls(self, survey: str) -> list[str]:
+        """Return the URLs at which the collector shows a survey's results.
 
-        Raises `ConfigurationError` if the survey's public file has no id.
+        There is one, or one for each question if they are text questions only. Raises
+        `ConfigurationError` if a public file has no id.
         """
-        file = self.surveys / survey / "task.toml"
-        task_id = _toml(file).get("id")
-        if not isinstance(task_id, str):
-            raise ConfigurationError(f"{file}: id: missing")
-        return f"{self.url('collector')}questions/{task_id}"
+        place = self.surveys / survey
+        at = f"{self.url('collector')}questions"
+        file = public_in(place)
+        if file.name != SURVEY:
+            return [f"{at}/{_id_in(file, _toml(file))}"]
+        firsts = sorted((place / TEXTS).glob(f"*/{TASKS_OF_PAGES}"))
+        return [f"{at}/{_id_in(each, json.loads(read_text(each))[0])}/words" for each in firsts]
 
     @property
     def survey_names(self) -> list[str]:
         """The folders of all surveys that are asked here."""
-        return sorted(file.parent.name for file in self.surveys.glob("*/task.toml"))
+        return [file.parent.name for file in public_files(self.surveys)]
 
     def programs(self, parties: Sequence[str] = PARTIES) -> list[Program]:
         """Return the services of some parties."""
@@ -241,7 +246,7 @@ class LocalFolder:
 
         Raises `ParameterError` if there is no survey, or there are several.
         """
-        found = sorted(self.surveys.glob("*/task.toml"))
+        found = public_files(self.surveys)
         if not found:
             raise ParameterError(
                 f"{self.path}: no survey is asked here; `prio survey new survey.toml` adds one"
@@ -277,11 +282,30 @@ def found(path: Path | None = None) -> LocalFolder | None:
     return next((LocalFolder.at(each) for each in (Path(), DEFAULT) if is_one(each)), None)
 
 
+def public_in(place: Path) -> Path:
+    """Return the public file in a survey's folder."""
+    task = place / "task.toml"
+    return task if task.exists() else place / SURVEY
+
+
+def public_files(surveys: Path) -> list[Path]:
+    """Return the public files of all surveys with a folder in this one, by name."""
+    found = [public_in(place) for place in sorted(surveys.glob("*"))]
+    return [file for file in found if file.exists()]
+
+
 def around(tasks: Path) -> LocalFolder | None:
     """Return the folder of `prio up` whose surveys include a public file, if there is one."""
     place = tasks.absolute().parent.parent
     path = place.parent
     return LocalFolder.at(path) if place.name == "surveys" and is_one(path) else None
+
+
+def _id_in(file: Path, table: dict[str, object]) -> str:
+    found = table.get("id")
+    if not isinstance(found, str):
+        raise ConfigurationError(f"{file}: id: missing")
+    return found
 
 
 def _check_own(path: Path) -> None:

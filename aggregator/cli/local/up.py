@@ -136,10 +136,8 @@ def _say(local: "LocalFolder", page: str) -> None:
     ]
     lines += [f"The collector's token is in {local.token.absolute()}", f"This logs in: {page}"]
     for name in local.survey_names:
-        lines += [
-            f"{name} is answered at: {local.form_url(name)}",
-            f"{name} is shown at: {local.chart_url(name)}",
-        ]
+        lines.append(f"{name} is answered at: {local.form_url(name)}")
+        lines += [f"{name} is shown at: {each}" for each in local.chart_urls(name)]
     if not local.survey_names:
         lines += [f"In another terminal: prio survey new survey.toml --up {_named(local)}"]
     print(*lines, WARNING, "Ctrl-C ends all of it.", sep="\n", flush=True)

@@ -21,6 +21,7 @@ from fastapi.responses import HTMLResponse, PlainTextResponse
 from starlette.types import ASGIApp
 
 from aggregator.cli.client.module_route import module_router
+from aggregator.cli.local.folder import public_files
 from aggregator.cli.service.running import run_services
 from aggregator.client.text import DESCRIPTION, TEXTS
 from aggregator.errors import ConfigurationError, ParameterError
@@ -89,7 +90,7 @@ def surveys_in(folder: Path, page_of: Callable[[Path], str]) -> dict[str, Callab
 
         return made
 
-    return {file.parent.name: maker(file) for file in sorted(folder.glob("*/task.toml"))}
+    return {file.parent.name: maker(file) for file in public_files(folder)}
 
 
 @lru_cache(maxsize=64)

@@ -11,7 +11,7 @@ import typer
 from aggregator.cli.options import InsecureHttp, Up
 from aggregator.cli.steward.survey_form import form
 from aggregator.cli.steward.survey_results import collect, results
-from aggregator.cli.steward.survey_tasks import TaskFile, task_of_survey
+from aggregator.cli.steward.survey_tasks import TaskFile, survey_of
 from aggregator.cli.steward.survey_texts import text_line, text_tasks, write_survey
 from aggregator.cli.steward.survey_upload import upload
 from aggregator.errors import ParameterError
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aggregator.cli.local.folder import LocalFolder
+    from aggregator.client.text.beside_survey import AskedTexts
     from aggregator.dap.hpke import HpkeConfig
     from aggregator.protocol.task import Task
     from aggregator.steward.survey import Plan, PlannedPart, Survey, Way
@@ -55,11 +56,9 @@ def check(
 ) -> None:
     """Check a survey file and print how it would be asked, and with what errors."""
     from aggregator.service.config import read_text
-    from aggregator.steward.survey import plan
-    from aggregator.steward.survey.texts import plan_texts
 
     survey = _survey_of(file, read_text(file))
-    planned, texts = plan(survey), plan_texts(survey)
+    planned, texts = _planned(survey)
     if found is not None:
         texts = _by_last(texts, found)
     if as_json:
@@ -72,6 +71,14 @@ def check(
                 f"{text.asked.name}: tasks = {best.tasks} would find what "
                 f"{math.ceil(best.found_from):,} or more write, if they write as in the last window"
             )
+
+
+def _planned(survey: "Survey") -> "tuple[Plan | None, tuple[PlannedText, ...]]":
+    """Return how a survey is asked: its report, unless it has text questions only, and these."""
+    from aggregator.steward.survey import plan
+    from aggregator.steward.survey.texts import plan_texts
+
+    return plan(survey) if survey.questions else None, plan_texts(survey)
 
 
 def _by_last(texts: "Sequence[PlannedText]", found: Path) -> "tuple[PlannedText, ...]":
@@ -108,7 +115,8 @@ def new(
 
     Each party adds its file with `prio task add`. Uploading needs task.toml only, or task.json,
     which has the same content for programs in any language. Each text question has tasks of its
-    own: they are in the parties' files too, and their public files are in text/NAME. With --up, the
+    own: they are in the parties' files too, and their public files are in text/NAME. A survey of
+    text questions only has no other task, and survey.json in place of task.toml. With --up, the
     folder of a `prio up`, in place of --out, --leader, --helper and --collector-config, all three
     parties add their files on this machine.
     """
@@ -116,8 +124,6 @@ def new(
     from aggregator.cli.service.task_making import collector_config_of
     from aggregator.protocol.clear_text import check_endpoints
     from aggregator.service.config import read_text
-    from aggregator.steward.survey import plan
-    from aggregator.steward.survey.texts import plan_texts
 
     given = {"out": out, "leader": leader, "helper": helper, "collector-config": collector_config}
     text = read_text(file)
@@ -138,61 +144,65 @@ def new(
             raise ParameterError(f"{name}: missing")
     assert out and leader and helper and collector_config  # noqa: S101, PT018  none is missing
     config = collector_config_of(collector_config)
-    planned, texts = plan(survey), plan_texts(survey)
-    task = _task_of(survey, planned, texts, config, leader, helper)
-    check_endpoints(task, insecure_http=insecure_http)
-    write_survey(task, text_tasks(survey, texts, config, leader, helper), out)
+    planned, texts = _planned(survey)
+    task, of_texts = _tasks_of(survey, planned, texts, config, leader, helper)
+    some = task or next(tasks[0] for _, tasks in of_texts.values())
+    check_endpoints(some, insecure_http=insecure_http)
+    public = write_survey(task, of_texts, out)
     _print_plan(survey, planned, texts)
     print(
-        "wrote task.toml and the same as task.json (public), and leader.toml, helper.toml, "
+        f"wrote {' and the same as '.join(public)} (public), and leader.toml, helper.toml, "
         f"collector.toml (secret) to {out}",
         file=sys.stderr,
     )
 
 
 def _add_to_local_parties(folder: "LocalFolder", survey: "Survey", text: str) -> None:
-    """Add a survey's task to all three parties on one machine."""
+    """Add a survey's tasks to all three parties on one machine."""
     import shlex
 
     from aggregator.cli.local import folder as local_folder
     from aggregator.cli.local import tasks as local_tasks
-    from aggregator.steward.survey import plan
-    from aggregator.steward.survey.texts import plan_texts
 
     place = local_tasks.place_of(folder, survey)
     if not local_tasks.is_asked(place, text):
-        planned, texts = plan(survey), plan_texts(survey)
+        planned, texts = _planned(survey)
         config = local_tasks.collector_config(folder)
         urls = folder.url("leader"), folder.url("helper")
-        task = _task_of(survey, planned, texts, config, *urls)
         place.parent.mkdir(exist_ok=True)
-        made = text_tasks(survey, texts, config, *urls)
-        write_survey(task, made, place, {local_tasks.SURVEY_FILE: text})
+        made = _tasks_of(survey, planned, texts, config, *urls)
+        write_survey(*made, place, {local_tasks.SURVEY_FILE: text})
         _print_plan(survey, planned, texts)
     # Complete whatever was interrupted; a party that already has its file changes nothing.
     local_tasks.hand_out(folder, local_tasks.files_in(place))
-    public = shlex.quote(str(place / "task.toml"))
+    public = shlex.quote(str(local_folder.public_in(place)))
     print(f"leader, helper and collector take part in {public}. {local_folder.WARNING} Next:")
     if not folder.is_up:
         print(f"  prio up {shlex.quote(str(folder.path))}")
-    print(f"  prio survey upload {public} answers.csv --time-column time")
+    # A person stays in one task of a text question, which the upload has to remember.
+    people = " --person-column person --state sent" if survey.texts else ""
+    print(f"  prio survey upload {public} answers.csv --time-column time{people}")
     print(f'  prio survey collect {public} --last "{escaped(survey.window)}"')
 
 
-def _task_of(
+def _tasks_of(
     survey: "Survey",
-    planned: "Plan",
+    planned: "Plan | None",
     texts: "Sequence[PlannedText]",
     config: "HpkeConfig",
     leader: str,
     helper: str,
-) -> "Task":
-    """Make the task of a survey."""
+) -> "tuple[Task | None, AskedTexts]":
+    """Make the task of a survey, unless it has text questions only, and theirs."""
     from aggregator.cli.service.task_making import make_task
     from aggregator.steward.survey import task_tables
 
+    of_texts = text_tasks(survey, texts, config, leader, helper)
+    if planned is None:
+        return None, of_texts
     made = task_tables(survey, planned, texts)
-    return make_task(config, made.vdaf, made.privacy, leader=leader, helper=helper, **made.settings)
+    task = make_task(config, made.vdaf, made.privacy, leader=leader, helper=helper, **made.settings)
+    return task, of_texts
 
 
 @app.command(epilog="Example: prio survey show made/task.toml")
@@ -201,21 +211,23 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Print what a survey's task asks, and the fingerprint that all parties must agree on."""
-    from aggregator.client.survey.answer_sheet import AnswerSheet
     from aggregator.steward.survey.conditions import asked_if
 
-    task, meaning = task_of_survey(file)
+    asked, meaning = survey_of(file)
+    # The tasks of a text question differ in their places only.
+    of_texts = [tasks[0] for _, tasks in asked.texts.values()]
     if as_json:
         shown = {
             "version": 2,
-            "task_id": str(task.task_id),
-            "fingerprint": task.fingerprint,
+            "task_id": str(asked.first.task_id),
+            "fingerprint": asked.first.fingerprint,
             "meaning": json.loads(meaning.to_json()),
-            "sheet": AnswerSheet.of_task(task).data(),
+            "sheet": asked.sheet.data(),
         }
         print(json.dumps(shown))
         return
-    print(f"{task.task_id}  fingerprint {task.fingerprint}")
+    for task in [asked.task] if asked.task else of_texts:
+        print(f"{task.task_id}  fingerprint {task.fingerprint}")
     print(escaped(f"{meaning.title}; {meaning.asked}"))
     for question, design in meaning.sheet.asked:
         print(f"{question.name}  asked as {design.name}")
@@ -242,11 +254,11 @@ app.command(
 )(results)
 
 
-def _print_plan(survey: "Survey", planned: "Plan", texts: "Sequence[PlannedText]") -> None:
+def _print_plan(survey: "Survey", planned: "Plan | None", texts: "Sequence[PlannedText]") -> None:
     from aggregator.dp.utility import PERCENT
     from aggregator.steward.survey.conditions import asked_if
 
-    for each in planned.parts:
+    for each in planned.parts if planned else ():
         kind = each.question.model_dump()["kind"]
         what = f"{each.part.name} ({kind}): " if not each.part.by else f"{each.part.name}: "
         part = each.share * survey.part_of_a_report
@@ -260,17 +272,19 @@ def _print_plan(survey: "Survey", planned: "Plan", texts: "Sequence[PlannedText]
                 f"    asked only if {asked_if(each.question)}; others count as no answer"
                 + _if_half_are_asked(each)
             )
-    for name, times in planned.rivals.items():
-        print(f"noise: {planned.mechanism.name}; {name} would be {times:.3g} times as large")
+    if planned:
+        for name, times in planned.rivals.items():
+            print(f"noise: {planned.mechanism.name}; {name} would be {times:.3g} times as large")
     for text in texts:
         print(text_line(text, survey.budget.epsilon))
         if text.asked.ask_if:
             print(f"    asked only if {asked_if(text.asked)}; others count as no answer")
-    each_text = ", and one more for each text question" if texts else ""
-    print(
-        f"one person: one report per window with every answer{each_text}, "
-        f"{_cost(survey, planned, texts)}"
-    )
+    of_all = ["with every answer"] if planned else []
+    each_text = ["one more for each text question" if planned else "for each question"]
+    reports = ", and ".join(of_all + (each_text if texts else []))
+    print(f"one person: one report per window {reports}, {_cost(survey, planned, texts)}")
+    if not planned:
+        return
     print(
         f"errors: {PERCENT} intervals of the least precise figure with {survey.min_batch_size} "
         "answers; the error of a mean falls with more answers"
@@ -278,20 +292,20 @@ def _print_plan(survey: "Survey", planned: "Plan", texts: "Sequence[PlannedText]
     print("between windows: a larger difference between two lets you conclude that they differ")
 
 
-def _cost(survey: "Survey", planned: "Plan", texts: "Sequence[PlannedText]") -> str:
+def _cost(survey: "Survey", planned: "Plan | None", texts: "Sequence[PlannedText]") -> str:
     """Return what a person spends in a window, and in all windows, in words."""
     from aggregator.dp.composition import Releases
     from aggregator.dp.rationals import at_most, format_rational
 
-    budget, circuit = survey.budget, planned.sheet.circuit
+    budget = survey.budget
     name, value = ("epsilon", budget.epsilon) if budget.epsilon else ("rho", budget.rho)
     assert value is not None  # noqa: S101  the model demands epsilon or rho
     each = f"{name} {format_rational(value)}"
-    delta = planned.mechanism.guarantee(circuit).delta
-    if not delta:
+    delta = planned.mechanism.guarantee(planned.sheet.circuit).delta if planned else None
+    if not planned or not delta:
         of_all = format_rational(value * budget.windows)
         return f"{each}; at most {budget.windows} windows, so {of_all} in all"
-    epsilon = Releases(planned.mechanism, circuit, budget.windows).epsilon_at(delta)
+    epsilon = Releases(planned.mechanism, planned.sheet.circuit, budget.windows).epsilon_at(delta)
     assert epsilon is not None  # noqa: S101  Gaussian noise has one at every delta
     epsilon += budget.windows * sum(text.question.epsilon for text in texts)
     of_all = f"epsilon {at_most(epsilon, 6)} in all, but for a delta of {format_rational(delta)}"
@@ -320,7 +334,7 @@ def _ways(planned: "PlannedPart") -> "list[tuple[str, PlannedPart | Way]]":
 
 
 def _plan_document(
-    survey: "Survey", planned: "Plan", texts: "Sequence[PlannedText]", *, is_guessed: bool
+    survey: "Survey", planned: "Plan | None", texts: "Sequence[PlannedText]", *, is_guessed: bool
 ) -> dict[str, object]:
     from aggregator.dp.policy import PrivacyPolicy
     from aggregator.dp.policy_table import policy_to_mapping
@@ -329,8 +343,8 @@ def _plan_document(
     return {
         "version": 2,
         "title": survey.title,
-        "privacy": policy_to_mapping(PrivacyPolicy(planned.mechanism)),
-        "times_as_large": dict(planned.rivals),
+        "privacy": policy_to_mapping(PrivacyPolicy(planned.mechanism)) if planned else {},
+        "times_as_large": dict(planned.rivals) if planned else {},
         "parts": [
             {
                 "name": each.part.name,
@@ -349,7 +363,7 @@ def _plan_document(
                     for name, way in _ways(each)
                 ],
             }
-            for each in planned.parts
+            for each in (planned.parts if planned else ())
         ],
         "texts": [
             {

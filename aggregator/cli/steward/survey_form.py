@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aggregator.cli import faults
-from aggregator.cli.files import named, read_task
+from aggregator.cli.files import named
 from aggregator.cli.options import EnvironmentProxy, InsecureHttp, Up
-from aggregator.cli.steward.survey_tasks import MaybeTaskFile, task_of_survey
-from aggregator.cli.steward.text_files import texts_of
+from aggregator.cli.steward.survey_tasks import MaybeTaskFile, survey_of
 from aggregator.errors import ParameterError, PeerError
 
 if TYPE_CHECKING:
@@ -122,15 +121,13 @@ def page_of(
     `form_page` does, or if the file has no survey, or several tasks.
     """
     from aggregator.client.survey.texts import spelled_of
-    from aggregator.steward.survey.form.page import check_task, form_page
+    from aggregator.steward.survey.form.page import form_page
     from aggregator.steward.survey.form.translations import WORDS
 
+    asked, _ = survey_of(public)
     with named(public):
-        check_task(read_task(public))
-    found = WORDS if words is None else words
-    texts = texts_of(public)
-    windows = spelled_of(texts, spelled)
-    return form_page(*task_of_survey(public), found, texts, windows)
+        windows = spelled_of(asked.texts, spelled)
+        return form_page(asked, WORDS if words is None else words, windows)
 
 
 def _serve_one(page: str, address: str) -> None:

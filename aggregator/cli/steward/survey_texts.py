@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from aggregator.cli.steward.text_files import public_files
-from aggregator.client.text import TEXTS
+from aggregator.client.text import SURVEY, TEXTS
 from aggregator.entropy import SystemEntropy
 
 if TYPE_CHECKING:
@@ -22,25 +22,34 @@ if TYPE_CHECKING:
 
 
 def write_survey(
-    task: "Task",
+    task: "Task | None",
     texts: "AskedTexts",
     out: Path,
     beside: Mapping[str, str] = MappingProxyType({}),
-) -> None:
-    """Write a survey's public file, as TOML and as JSON, and each party's file, to a new folder.
+) -> list[str]:
+    """Write a survey's files to a new folder: the public ones, and one for each party.
 
-    Public files of text questions are in folders; others, by name, are `beside`.
+    A survey of text questions alone has no task, and its public file is its meaning. Public files
+    of text questions are in folders; others, by name, are `beside`. Returns the names of the
+    survey's own public files.
     """
     from aggregator.cli.service.task_making import write_folder
     from aggregator.protocol.provisioning import provision_all
     from aggregator.protocol.task_file import task_to_toml, tasks_to_json
 
-    public = {"task.toml": task_to_toml(task), "task.json": tasks_to_json([task]), **beside}
+    everything = [each for _, tasks in texts.values() for each in tasks]
+    if task is None:
+        meaning = next(question.survey for question, _ in texts.values())
+        own = {SURVEY: f"{meaning}\n"}
+    else:
+        own = {"task.toml": task_to_toml(task), "task.json": tasks_to_json([task])}
+        everything.insert(0, task)
+    public = own | dict(beside)
     for name, (question, tasks) in texts.items():
         found = public_files(question, tasks)
         public |= {f"{TEXTS}/{name}/{file}": text for file, text in found.items()}
-    everything = [task, *(each for _, tasks in texts.values() for each in tasks)]
     write_folder(out, public, provision_all(everything, SystemEntropy()))
+    return [*own]
 
 
 def text_tasks(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aggregator.cli.files import named, read_tasks
-from aggregator.client.text import DESCRIPTION, SPELLING, TASKS
+from aggregator.client.text import DESCRIPTION, SPELLING, TASKS, TASKS_OF_PAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from aggregator.client.text.question import TextQuestion
     from aggregator.client.text.spelling import Spelling
     from aggregator.protocol.task import Task
-
-TASKS_OF_PAGES = "tasks.json"
 
 QuestionFolder = Annotated[
     Path,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aggregator.cli.options import parse_time
-from aggregator.cli.steward.text_files import TASKS_OF_PAGES, public_files
-from aggregator.client.text import SPELLED_ALPHABET, SPELLING, TASKS
+from aggregator.cli.steward.text_files import public_files
+from aggregator.client.text import SPELLED_ALPHABET, SPELLING, TASKS, TASKS_OF_PAGES
 from aggregator.clock import SystemClock
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError

@@ -80,8 +80,8 @@ def tasks(
         window_of,
         write_folder,
     )
-    from aggregator.cli.steward.text_files import TASKS_OF_PAGES, public_files
-    from aggregator.client.text import DESCRIPTION, TASKS
+    from aggregator.cli.steward.text_files import public_files
+    from aggregator.client.text import DESCRIPTION, TASKS, TASKS_OF_PAGES
     from aggregator.client.text.question import TextQuestion
     from aggregator.dp.decimals import rational_in
     from aggregator.protocol.clear_text import check_endpoints

@@ -86,12 +86,27 @@ class AnswerSheet:
             raise ParameterError(
                 f"{about}: is of no survey: it has no meaning to say what its questions are"
             )
+        sheet = cls.of_meaning(task.meaning, about, task.prio3.circuit.output_len)
+        if task.prio3.circuit.parameters.get("sections") != " ".join(sheet.sections):
+            raise ParameterError(
+                f"{about}: its reports have other sections than its questions, which need "
+                f"{' '.join(sheet.sections)}"
+            )
+        return sheet
+
+    @classmethod
+    def of_meaning(cls, text: str, about: str, most: int) -> "AnswerSheet":
+        """Return the sheet of a meaning, whose questions have no more entries than `most`.
+
+        Raises `ParameterError`, which says what it is about, if it is no survey's, or in an unknown
+        form.
+        """
         sheet = None
         try:
-            meaning = json.loads(task.meaning)
+            meaning = json.loads(text)
             version = meaning["version"]
             if version == VERSION:
-                sheet = cls._read(meaning, task.prio3.circuit.output_len)
+                sheet = cls._read(meaning, most)
         except NOT_A_MEANING:
             raise ParameterError(
                 f"{about}: meaning: not that of a survey, or of a kind of question that is not "
@@ -99,11 +114,6 @@ class AnswerSheet:
             ) from None
         if sheet is None:
             raise ParameterError(f"{about}: meaning: version {version!r} is not known")
-        if task.prio3.circuit.parameters.get("sections") != " ".join(sheet.sections):
-            raise ParameterError(
-                f"{about}: its reports have other sections than its questions, which need "
-                f"{' '.join(sheet.sections)}"
-            )
         return sheet
 
     @classmethod

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from aggregator.client.contributions import survey_digest
 from aggregator.client.survey.answer_sheet import AnswerSheet
-from aggregator.client.survey.read_meaning import NOT_A_MEANING, VERSION
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_toml
@@ -64,7 +63,13 @@ def read_survey(file: Path | str) -> AskedSurvey:
     """
     path = Path(file)
     task, meaning = parse_survey(path.read_text("utf-8-sig"))
-    sheet = _sheet_of_texts(meaning) if task is None else AnswerSheet.of_task(task)
+    sheet = (
+        AnswerSheet.of_meaning(meaning, "survey.json", 0)
+        if task is None
+        else AnswerSheet.of_task(task)
+    )
+    if task is None and (sheet.questions or not sheet.texts):
+        raise ParameterError("survey.json: must have text questions, and no others")
     if not sheet.texts:
         return AskedSurvey(task, meaning, sheet, {})
     # Imports NumPy, which an application without text questions needs only at its first report.
@@ -77,7 +82,7 @@ def read_survey(file: Path | str) -> AskedSurvey:
 def parse_survey(text: str) -> tuple[Task | None, str]:
     """Return the task in a survey's public file, if it has one, and the survey's meaning.
 
-    Raises `ParameterError` if it is no task file, and no meaning either.
+    Raises `ParameterError` if it is no task file, and no meaning either, or of a task in a group.
     """
     try:
         table = json.loads(text)
@@ -86,20 +91,9 @@ def parse_survey(text: str) -> tuple[Task | None, str]:
     if isinstance(table, dict) and "survey" in table:
         return None, text.strip()
     task = task_from_toml(text)
+    if (group := task.policy.group) is not None:
+        raise ParameterError(
+            f"group: the task has place {group.place} in {group.name!r}, of which a person is in "
+            "one: name the task.toml or survey.json of the survey that it belongs to"
+        )
     return task, task.meaning
-
-
-def _sheet_of_texts(meaning: str) -> AnswerSheet:
-    """Return the sheet of a survey that has text questions only."""
-    try:
-        table = json.loads(meaning)
-        version = table["version"]
-        texts = {str(name): str(of) for name, of in table["texts"].items()}
-        others = [table.get(name) for name in ("questions", "tables", "texts_asked_if")]
-    except NOT_A_MEANING:
-        version, texts, others = VERSION, {}, []
-    if version != VERSION:
-        raise ParameterError(f"survey.json: version {version!r} is not known")
-    if not texts or any(others):
-        raise ParameterError("survey.json: not the meaning of a survey of text questions only")
-    return AnswerSheet.of((), (), texts=texts)

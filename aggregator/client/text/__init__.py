@@ -12,9 +12,14 @@ DESCRIPTION: Final = "text.json"
 SPELLING: Final = "spelling.json"
 TASKS: Final = "tasks.toml"
 """The file of a question's tasks."""
+TASKS_OF_PAGES: Final = "tasks.json"
+"""The same for pages."""
 
 SPELLED_ALPHABET: Final = "abcdefghijklmnopqrstuvwxyz"
 """The letters that are reported in a spelling, unless a steward names others."""
 
 TEXTS: Final = "text"
-"""The folder of text questions beside a survey's task file; each has a folder in it."""
+"""The folder of text questions beside a survey's file; each has a folder in it."""
+
+SURVEY: Final = "survey.json"
+"""The file of a survey that has text questions only."""

@@ -8,9 +8,8 @@ from aggregator.dp.rationals import format_rational
 from aggregator.protocol.task import info_with_digest
 from aggregator.steward.survey.model import Survey
 from aggregator.steward.survey.plan import Plan
-from aggregator.steward.survey.texts import PlannedText, plan_texts
+from aggregator.steward.survey.texts import PlannedText, meaning_of, plan_texts
 from aggregator.steward.survey.windows import Windows
-from aggregator.steward.survey.write_meaning import Meaning
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,9 +30,7 @@ def task_tables(
     """
     windows = survey.windows
     planned = plan_texts(survey) if texts is None else texts
-    meanings = tuple(sorted((each.asked.name, each.question.meaning.hex()) for each in planned))
-    asked_if = tuple(sorted((each.name, each.ask_if) for each in survey.texts if each.ask_if))
-    meaning = Meaning(survey.title, survey.asked, windows, plan.sheet, meanings, asked_if).to_json()
+    meaning = meaning_of(survey, plan.sheet, planned).to_json()
     return TaskTables(
         vdaf={"type": "Prio3Sections", "sections": " ".join(plan.sheet.texts)},
         privacy={**plan.privacy, **_window(windows)},

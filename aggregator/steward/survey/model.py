@@ -95,7 +95,8 @@ class Survey(BaseModel):
         budget: The budget of a person.
         by: A question by whose answers every other question is shown as well, if it can be.
         tables: Pairs of questions, the answers to the first by those to the second; or all pairs.
-        questions: The `[[question]]` entries that are part of the survey's one report.
+        questions: The `[[question]]` entries that are part of the survey's one report; none if all
+            are of the kind "text".
         texts: Questions of the kind "text", from the same list in the file.
     """
 
@@ -110,7 +111,7 @@ class Survey(BaseModel):
     budget: Budget
     by: str | None = None
     tables: Literal["all"] | Annotated[tuple[Pair, ...], Field(strict=False)] = ()
-    questions: tuple[Asked, ...] = Field(alias="question", strict=False, min_length=1)
+    questions: tuple[Asked, ...] = Field(alias="question", strict=False)
     texts: tuple[Text, ...] = ()
 
     @field_validator("first", mode="before")
@@ -129,7 +130,9 @@ class Survey(BaseModel):
             if count > 1:
                 raise ValueError(f"question: {count} have the name {name!r}")
         self._check_tables(names)
-        check_texts(self.texts, self.budget.epsilon)
+        if not names and not self.texts:
+            raise ValueError("question: must be a table [[question]] for each, not []")
+        check_texts(self.texts, self.budget.epsilon, are_all=not names)
         if self.max_reports < self.min_batch_size:
             raise ValueError(
                 f"max_reports: must be at least min_batch_size ({self.min_batch_size}), "
@@ -242,11 +245,6 @@ def _parted(table: dict[str, object]) -> tuple[dict[str, object], tuple[Text, ..
         return table, ()
     texts = [each for each in given if isinstance(each, dict) and each.get("kind") == KIND]
     others = [each for each in given if each not in texts]
-    if texts and not others:
-        raise ParameterError(
-            "survey: question: a survey needs one of another kind, too; `prio text tasks` asks a "
-            "text question by itself"
-        )
     try:
         found = Texts.model_validate({"question": texts}).questions
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Text questions of a survey: each is a group of tasks besides the survey's one task.
+"""Text questions of a survey: each is a group of tasks, besides the survey's one task if any.
 
 A person sends the survey's report and one report for each text question, whatever was skipped, and
 is in one of each question's tasks. A text question's epsilon comes out of the person's budget for a
@@ -6,12 +6,15 @@ window; all other questions, in one report, share the rest.
 """
 
 import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from aggregator.client.text.question import TextQuestion
 from aggregator.errors import ParameterError
 from aggregator.steward.survey.model import Survey
 from aggregator.steward.survey.questions.texts import Text
+from aggregator.steward.survey.report_parts import Sheet
+from aggregator.steward.survey.write_meaning import Meaning
 from aggregator.steward.text import GUESSED_STRINGS
 
 if TYPE_CHECKING:
@@ -52,7 +55,22 @@ class PlannedText:
 
 def plan_texts(survey: Survey) -> tuple[PlannedText, ...]:
     """Return how the text questions of a survey are asked, or raise `ParameterError`."""
-    return tuple(_planned(each, survey) for each in survey.texts)
+    planned = tuple(_planned(each, survey) for each in survey.texts)
+    if survey.questions:
+        return planned
+    # No task of the survey binds what it asks.
+    meaning = meaning_of(survey, Sheet(()), planned).to_json()
+    return tuple(
+        dataclasses.replace(each, question=dataclasses.replace(each.question, survey=meaning))
+        for each in planned
+    )
+
+
+def meaning_of(survey: Survey, sheet: Sheet, planned: Sequence[PlannedText]) -> Meaning:
+    """Return what a survey's tasks are bound to; the sheet has all but the text questions."""
+    texts = tuple(sorted((each.asked.name, each.question.meaning.hex()) for each in planned))
+    asked_if = tuple(sorted((each.name, each.ask_if) for each in survey.texts if each.ask_if))
+    return Meaning(survey.title, survey.asked, survey.windows, sheet, texts, asked_if)
 
 
 def _planned(asked: Text, survey: Survey) -> PlannedText:

@@ -142,7 +142,7 @@ def _of_json(text: str) -> Meaning:
             asked.append((question, question.design(each["design"])))
         pairs = tuple((str(of), str(by)) for of, by in table["tables"])
         sheet = Sheet(tuple(asked), pairs)
-        _ = sheet.circuit
+        _ = sheet.circuit if asked else sheet.parts
         meaning = Meaning(
             title=str(table["survey"]),
             asked=str(table["asked"]),
@@ -155,8 +155,10 @@ def _of_json(text: str) -> Meaning:
             ),
         )
         _ = meaning.routing
-        if not dict(meaning.asked_if).keys() <= dict(meaning.texts).keys():
+        if not asked and not meaning.texts:
             raise ValueError  # noqa: TRY301  told below, as of all that is not a meaning
+        if not dict(meaning.asked_if).keys() <= dict(meaning.texts).keys():
+            raise ValueError  # noqa: TRY301  likewise
         if not all(each for _, each in meaning.asked_if):
             raise ValueError  # noqa: TRY301  likewise
     except _OtherVersion:

@@ -21,7 +21,6 @@ from aggregator.protocol.task_file import task_from_toml, task_to_toml, tasks_fr
 from aggregator.service.config import LeaderSettings
 from aggregator.service.config.collector_settings import Schedule
 from aggregator.service.transport.client import open_client
-from aggregator.steward.survey import Meaning
 from aggregator.steward.survey.form.page import form_page, policy_of
 from tests.support.commands import run_here, service_file
 from tests.support.entropy import SeededEntropy
@@ -34,6 +33,7 @@ from tests.support.tasks import (
     make_task,
     task_text,
 )
+from tests.support.texts import asked_in
 from tests.support.urls import ACCEPTED, REFUSED
 
 PRINTABLE: Final = [url for url in REFUSED if url.isprintable() and url.isascii() and url]
@@ -215,23 +215,21 @@ def test_no_proxy_of_the_environment_is_one_that_clients_read_in_their_own_ways(
 @pytest.mark.parametrize("url", [each for each in REFUSED if each.isascii() and each])
 def test_a_page_is_made_for_no_task_that_has_it_whatever_let_it_in(url: str, field: str) -> None:
     task = task_of(VISITS + department())
-    meaning = Meaning.of_task(task)
     changed = dataclasses.replace(task.configuration, **{field: url})
+    past_its_own_check = dataclasses.replace(task, configuration=changed)
     with pytest.raises(ParameterError, match=rf"^{field.partition('_')[0]}: must "):
-        form_page(
-            dataclasses.replace(task, configuration=changed), meaning
-        )  # past the task's own check
+        form_page(asked_in(VISITS + department(), past_its_own_check))
 
 
 @pytest.mark.parametrize(("url", "origin"), [(url, origin) for url, origin, _ in ACCEPTED])
 def test_a_page_talks_to_the_origin_and_no_other_or_is_not_made(url: str, origin: str) -> None:
     """Chromium ignores a source with `_` or an IPv6 address, so such a page could send nothing."""
-    task = task_of(VISITS + department(), leader=url)
+    asked = asked_in(VISITS + department(), task_of(VISITS + department(), leader=url))
     if {*"_["} & {*origin}:
         with pytest.raises(ParameterError, match=r"^leader: a page's content security policy"):
-            form_page(task, Meaning.of_task(task))
+            form_page(asked)
         return
-    page = form_page(task, Meaning.of_task(task))
+    page = form_page(asked)
     both = " ".join(sorted({origin, HELPER_URL.rstrip("/")}))
     assert f"; connect-src {both}; img-src data:; " in policy_of(page)
     assert f"<bdi>{origin.partition('://')[2]}</bdi>" in page

@@ -199,7 +199,8 @@ let frozen = null;
 /** The clock of all clients, which stands still while reports are made: all are of one window. */
 const now = () => frozen ?? Date.now();
 const [outbox, isKept] = await outboxHere();
-const client = new Client(new Task(survey.task), { outbox, now });
+/** The client of the survey's own report, if there is one: not where all questions are text. */
+const own = survey.task ? [new Client(new Task(survey.task), { outbox, now })] : [];
 
 /** A client for each text question: its task is tossed for, and that kept, before it has an answer. */
 async function openTexts() {
@@ -224,10 +225,11 @@ if (texts.length < survey.texts.length) {
   // All other questions are asked here; which browser it is says nothing of answers.
   questions.splice(survey.questions.length);
   for (const each of fields.splice(survey.questions.length)) each.remove();
+  form.querySelector('button').hidden = !questions.length;
   document.getElementById('not-here').hidden = false;
   show();
 }
-const clients = [client, ...texts.flatMap((text) => text.clients)];
+const clients = [...own, ...texts.flatMap((text) => text.clients)];
 
 /** Show what became of the answers, without the questions: a device may be another's next. */
 function thank() {
@@ -242,7 +244,7 @@ async function send() {
   const reasons = [];
   for (const each of clients) reasons.push((await each.flush({ now: true })).reason);
   const outcomes = await Promise.all([
-    client.claimed(windowOf(moment)), ...texts.map((text) => text.answered(moment)),
+    ...own.map((each) => each.claimed(windowOf(moment))), ...texts.map((text) => text.answered(moment)),
   ]);
   const states = new Set(outcomes.filter(Boolean).map(({ state }) => state));
   const waits = states.has('waiting');
@@ -289,7 +291,7 @@ form.addEventListener('submit', async (event) => {
     const measurement = measurementOf(answers.map(({ entries }) => entries));
     const written = answers.slice(survey.questions.length);
     const records = [
-      client.make(measurement, { claim }),
+      ...own.map((each) => each.make(measurement, { claim })),
       ...(await Promise.all(texts.map((text, i) => text.make(written[i].written)))),
     ];
     await outbox.add(records, [answeredIn(claim)]);
@@ -318,6 +320,6 @@ if (await outbox.claimed(answeredIn(windowOf(moment)))) {
   // The first report is slow: make some while the person reads.
   const nothing = measurementOf(survey.questions.map((question) => question.nothing));
   const idle = globalThis.requestIdleCallback ?? setTimeout;
-  for (const each of clients) idle(() => each.warm(each === client ? nothing : 0));
+  for (const each of clients) idle(() => each.warm(own.includes(each) ? nothing : 0));
 }
 document.documentElement.dataset.ready = 'yes';

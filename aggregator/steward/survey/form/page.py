@@ -13,11 +13,9 @@ from html import escape, unescape
 from importlib.resources import files
 from types import MappingProxyType
 
-from aggregator.client.contributions import survey_digest
 from aggregator.client.module import PROFILES, joined_module, joined_text
-from aggregator.client.survey.answer_sheet import AnswerSheet
+from aggregator.client.survey.asked_survey import AskedSurvey
 from aggregator.client.survey.texts import SpelledTexts
-from aggregator.client.text.beside_survey import AskedTexts, check_bound
 from aggregator.dap.urls import read_endpoint
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
@@ -36,49 +34,29 @@ _SOURCE = re.compile(r"https?://[a-z0-9.-]+(:[0-9]+)?")
 """An origin that a policy can name. Source: W3C, Content Security Policy, "Source Lists"."""
 
 
-def check_task(task: Task) -> None:
-    """Refuse a task that a page cannot send reports to.
-
-    It is refused if it is in a group, in which each person has one task, its profile is one that
-    the browser module does not speak, or a policy cannot name its aggregators.
-    """
-    group = task.policy.group
-    if group is not None:
-        raise ParameterError(
-            f"group: the task has place {group.place} in {group.name!r}, and a person is in one "
-            "place of a group; a page tosses for one of them all, so make it from the task.toml "
-            "of the survey that the group belongs to"
-        )
-    if task.profile not in PROFILES:
-        raise ParameterError(
-            f"a page speaks {' and '.join(each.name for each in PROFILES)}, not {task.profile.name}"
-        )
-    _origins(task)
-
-
 def form_page(
-    task: Task,
-    meaning: Meaning,
+    asked: AskedSurvey,
     words: Words = WORDS,
-    texts: AskedTexts = MappingProxyType({}),
     spelled: SpelledTexts = MappingProxyType({}),
 ) -> str:
     """Return the page of a survey.
 
     Args:
-        task: The survey's task.
-        meaning: What the survey asks.
+        asked: The survey.
         words: Every string that is not the survey's own.
-        texts: The survey's text questions.
         spelled: The windows in which letters are asked for instead, by the question's name.
 
     Raises:
-        ParameterError: A page has no form for a question with this many labels; the
-            text questions are not those of the survey; or `check_task` raises it.
+        ParameterError: A page has no form for a question with this many labels; the tasks' profile
+            is one that the browser module does not speak; or a policy cannot name the aggregators.
     """
-    check_task(task)
-    check_bound(task, dict(meaning.texts), texts)
-    title, sheet = meaning.title, AnswerSheet.of_task(task)
+    if asked.first.profile not in PROFILES:
+        raise ParameterError(
+            f"a page speaks {' and '.join(each.name for each in PROFILES)}, "
+            f"not {asked.first.profile.name}"
+        )
+    origins, meaning = _origins(asked.first), Meaning.from_json(asked.meaning)
+    title, sheet, texts = meaning.title, asked.sheet, asked.texts
     parts = [
         Part(number, question, words, is_hidden=bool(needs))
         for number, (question, needs) in enumerate(
@@ -101,7 +79,6 @@ def form_page(
         part.html(words, sum(not each.is_hidden for each in both[: number + 1]), count)
         for number, part in enumerate(both)
     )
-    asked = [question for question, _ in texts.values()]
     windows = [each for of_question in spelled.values() for each in of_question]
     described = sheet.data()
     modules = (joined_module(), joined_text()) if written else (joined_module(),)
@@ -109,8 +86,8 @@ def form_page(
     style = _file("form.css")
     data = json.dumps(
         {
-            "name": survey_digest(task.meaning).hex(),
-            "task": task_for_clients(task),
+            "name": asked.digest.hex(),
+            "task": None if asked.task is None else task_for_clients(asked.task),
             "window": {"seconds": meaning.windows.seconds, "offset": meaning.windows.offset},
             "questions": [
                 part.data() | question
@@ -129,7 +106,7 @@ def form_page(
             "default-src 'none'",
             f"script-src '{_hash(script)}'",
             f"style-src '{_hash(style)}'",
-            f"connect-src {' '.join(_origins(task))}",
+            f"connect-src {' '.join(origins)}",
             "img-src data:",
             "form-action 'none'",
             "base-uri 'none'",
@@ -148,7 +125,7 @@ def form_page(
 <main>
 <h1>{escape(title)}</h1>
 <noscript><p>{escape(words["no_script"])}</p></noscript>
-{what_happens(task, words, asked, windows)}
+{what_happens(asked, words, windows)}
 <form novalidate autocomplete="off">
 <div id="faults" role="alert" hidden><p>{escape(words["faults"])}</p><ul></ul></div>
 {fields}{_not_here(words) if written else ""}<button>{escape(words["send"])}</button>

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from html import escape
 
+from aggregator.client.survey.asked_survey import AskedSurvey
 from aggregator.client.text.fitting import SpelledWindow
 from aggregator.client.text.question import TextQuestion
 from aggregator.dap.urls import read_endpoint
@@ -18,13 +19,13 @@ _LARGEST_EPSILON = 6
 
 
 def what_happens(
-    task: Task,
+    asked: AskedSurvey,
     words: Mapping[str, str],
-    texts: Sequence[TextQuestion],
     spelled: Sequence[SpelledWindow] = (),
 ) -> str:
     """Return what happens to the answers, folded until somebody opens it."""
-    configuration = task.configuration
+    configuration, task = asked.first.configuration, asked.task
+    texts = [question for question, _ in asked.texts.values()]
     leader, helper = (
         f"<bdi>{escape(read_endpoint(url, name).authority)}</bdi>"
         for name, url in (
@@ -32,7 +33,7 @@ def what_happens(
             ("helper", configuration.helper_aggregator_endpoint),
         )
     )
-    is_noisy = task.policy.mechanism.is_noisy
+    is_noisy = asked.first.policy.mechanism.is_noisy
     said = [
         filled(escape(words[name]), leader=leader, helper=helper)
         for name in (
@@ -61,20 +62,25 @@ def _letters(window: SpelledWindow, words: Mapping[str, str]) -> str:
     return escape(filled(words["what_text_letters"], start=start, end=end, count=count))
 
 
-def _cost(task: Task, words: Mapping[str, str], texts: Sequence[TextQuestion]) -> list[str]:
-    """Return what an answer costs a person, with all that they write, if the cost is bounded."""
-    promised = task.policy.mechanism.guarantee(task.prio3.circuit)
-    if promised.epsilon is None:
-        return []
+def _cost(task: Task | None, words: Mapping[str, str], texts: Sequence[TextQuestion]) -> list[str]:
+    """Return what an answer costs a person, with all that they write, if the cost is bounded.
+
+    Without a task, people only write.
+    """
     of_texts = sum((each.epsilon for each in texts), Fraction(0))
-    epsilon = promised.epsilon + of_texts
+    epsilon, delta = of_texts, Fraction(0)
+    if task is not None:
+        promised = task.policy.mechanism.guarantee(task.prio3.circuit)
+        if promised.epsilon is None:
+            return []
+        epsilon, delta = of_texts + promised.epsilon, promised.delta or delta
     is_small = epsilon <= _LARGEST_EPSILON
     factor = at_most(Fraction(math.exp(epsilon))) if is_small else f"exp({at_most(epsilon)})"
     names = {"factor": factor, "epsilon": at_most(epsilon)}
-    if promised.delta:
-        said = [filled(words["what_cost_delta"], **names, delta=at_most(promised.delta))]
+    if delta:
+        said = [filled(words["what_cost_delta"], **names, delta=at_most(delta))]
     else:
         said = [filled(words["what_cost"], **names)]
-    if texts:
+    if task is not None and texts:
         said.append(filled(words["what_cost_text"], epsilon=at_most(of_texts)))
     return [" ".join(said)]

@@ -1,7 +1,7 @@
 """A question that people answer in their own words, in a survey file.
 
 Its epsilon is part of a person's budget for a window, and the report of all other questions has the
-rest.
+rest. If there are no others, text questions have all of it.
 """
 
 from collections.abc import Sequence
@@ -53,8 +53,11 @@ class Texts(BaseModel):
     questions: tuple[Text, ...] = Field(alias="question", strict=False)
 
 
-def check_texts(texts: Sequence[Text], epsilon: Fraction | None) -> None:
-    """Refuse text questions that a person's budget has no room for, by a ValueError."""
+def check_texts(texts: Sequence[Text], epsilon: Fraction | None, *, are_all: bool) -> None:
+    """Refuse text questions that do not fit a person's budget, by a ValueError.
+
+    If they are all questions of the survey, they must take the whole budget.
+    """
     if not texts:
         return
     names = ", ".join(each.name for each in texts)
@@ -66,8 +69,12 @@ def check_texts(texts: Sequence[Text], epsilon: Fraction | None) -> None:
         if each.epsilon > _LARGEST_EPSILON:
             raise ValueError(f"question {each.name}: epsilon: must be at most {_LARGEST_EPSILON}")
     taken = sum((each.epsilon for each in texts), Fraction(0))
-    if taken >= epsilon:
+    of = f"take {format_rational(taken)} of the budget's {format_rational(epsilon)}"
+    if are_all and taken != epsilon:
         raise ValueError(
-            f"question {names}: epsilon: text questions take {format_rational(taken)} of the "
-            f"budget's {format_rational(epsilon)}, and the others need some of it"
+            f"question {names}: epsilon: text questions {of}, and without others they take all"
+        )
+    if not are_all and taken >= epsilon:
+        raise ValueError(
+            f"question {names}: epsilon: text questions {of}, and the others need some of it"
         )

@@ -1,6 +1,7 @@
 """The folder of one operator who runs all three parties: made, found again, and refused."""
 
 import os
+import shlex
 import shutil
 import socket
 from pathlib import Path
@@ -10,9 +11,11 @@ import pytest
 from aggregator.cli.local import folder as local_folder
 from aggregator.cli.local import tasks as local_tasks
 from aggregator.cli.local.folder import PARTIES, LocalFolder
+from aggregator.client.survey.asked_survey import read_survey
 from aggregator.errors import ConfigurationError, LocalError
 from tests.support.commands import run_here
 from tests.support.small_disk import small_disk
+from tests.support.texts import WORD
 
 SURVEY = """
 title = "Besøg / {title}"
@@ -208,6 +211,47 @@ def test_a_survey_that_one_party_alone_has_is_added_to_the_others_when_asked_aga
     assert tasks.read_bytes() == before
     listed = [run_here("task", "list", "--config", folder.config(each)) for each in PARTIES]
     assert [len(each.stdout.splitlines()) for each in listed] == [1, 1, 1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("more", ["", WORD])
+def test_the_next_step_is_one_that_its_own_survey_takes(tmp_path: Path, more: str) -> None:
+    folder = LocalFolder.made(tmp_path / "here")
+    (tmp_path / "survey.toml").write_text(SURVEY.format(title="a") + more)
+    done = run_here("survey", "new", tmp_path / "survey.toml", "--up", folder.path)
+    (step,) = (each for each in done.stdout.splitlines() if each.startswith("  prio survey upload"))
+    answers = tmp_path / "answers.csv"
+    answers.write_text("time,person,well,ill,word\n2026-11-03,1,yes,no,pear\n")
+    words = step.replace("answers.csv", str(answers)).replace("--state ", f"--state {tmp_path}/")
+    read = run_here(*shlex.split(words)[1:], "--dry-run")
+    assert (read.returncode, read.stderr) == (0, "")
+
+
+@pytest.mark.slow
+def test_a_survey_of_text_questions_alone_is_found_shown_and_asked_like_any_other(
+    tmp_path: Path,
+) -> None:
+    folder = LocalFolder.made(tmp_path / "here")
+    head, _, _ = SURVEY.format(title="a").partition("[[question]]")
+    (tmp_path / "survey.toml").write_text(head + WORD.replace('"1/4"', '"6"'))
+    done = run_here("survey", "new", tmp_path / "survey.toml", "--up", folder.path)
+    assert done.returncode == 0, done.stderr
+    assert "one person: one report per window for each question, epsilon 6;" in done.stdout
+    assert "survey.json' answers.csv --time-column time --person-column person" in done.stdout
+    (name,) = folder.survey_names
+    public = folder.tasks_of_only_survey()
+    assert public == folder.surveys / name / "survey.json"
+    asked = read_survey(public)
+    listed = run_here("task", "list", "--config", folder.config("helper")).stdout
+    assert all(str(each.task_id) in listed for each in asked.tasks)
+    (chart,) = folder.chart_urls(name)
+    assert chart.endswith(f"questions/{asked.first.task_id}/words")
+    shown = run_here("survey", "show", public).stdout
+    assert f"{asked.first.task_id}  fingerprint {asked.first.fingerprint}" in shown
+    assert "word  asked in people's own words" in shown
+    page = run_here("survey", "form", "--up", folder.path)
+    assert page.returncode == 0, page.stderr
+    assert page.stdout.count("<fieldset") == 1
 
 
 @pytest.mark.slow

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from aggregator.cli.steward.text_upload import _answers
 from typer.testing import CliRunner
 
 from aggregator.cli.steward.text import app
-from aggregator.cli.steward.text_upload import _answers
 from aggregator.client.text.question import TextQuestion
 from aggregator.client.text.strings import fingerprint
 from aggregator.dap.ids import TaskId

@@ -17,6 +17,10 @@ from tests.support.tasks import HELPER_URL
 from tests.support.text import question_tasks
 from tests.support.texts import WORD
 
+NUMBER = {
+    "question": {"kind": "number", "name": "age", "low": "0", "high": "9", "step": "1", "clip": False},
+    "design": "sum",
+}
 WINDOW = {"window": 168, "window_start": 0, "population": "patients", "max_releases": 52}
 
 
@@ -94,10 +98,11 @@ def test_a_survey_with_other_questions_has_the_task_that_is_bound_to_its_meaning
             meaning(texts={"word": question("place").meaning.hex(), "place": "00"}),
             "text question place: is another one than the survey's",
         ),
-        (meaning(version=3), "survey.json: version 3 is not known"),
-        (meaning(questions=[{}]), "not the meaning of a survey of text questions only"),
-        (meaning(texts={}), "not the meaning of a survey of text questions only"),
-        (meaning(texts=7), "not the meaning of a survey of text questions only"),
+        (meaning(version=3), "survey.json: meaning: version 3 is not known"),
+        (meaning(questions=[{}]), "survey.json: meaning: not that of a survey"),
+        (meaning(questions=[NUMBER]), "survey.json: must have text questions, and no others"),
+        (meaning(texts={}), "survey.json: must have text questions, and no others"),
+        (meaning(texts=7), "survey.json: meaning: not that of a survey"),
         ("{}", "version: missing"),
     ],
 )

@@ -20,7 +20,7 @@ from aggregator.cli.steward.text_files import public_files
 from aggregator.client.module import joined_module, joined_text
 from aggregator.errors import ParameterError
 from aggregator.protocol.task_file import task_to_toml
-from aggregator.steward.survey import Meaning, plan, survey_from_toml, task_tables
+from aggregator.steward.survey import plan, survey_from_toml, task_tables
 from aggregator.steward.survey.form.page import fingerprint, form_page, policy_of
 from aggregator.steward.survey.form.parts import MOST_OPTIONS
 from aggregator.steward.survey.form.translations import WORDS, words_of
@@ -29,15 +29,13 @@ from tests.support.processes import ROOT
 from tests.support.serving import serving
 from tests.support.surveys import VISITS, department, task_of
 from tests.support.tasks import make_task
-from tests.support.texts import WORD, texts_in
+from tests.support.texts import WORD, asked_in, texts_in
 
 HOSTILE = "</script><script>alert(1)</script>"
 
 
 def page_of(asked: str, **words: str) -> str:
-    task = task_of(VISITS + asked)
-    texts = texts_in(VISITS + asked)
-    return form_page(task, Meaning.of_task(task), words_of(json.dumps(words)), texts)
+    return form_page(asked_in(VISITS + asked), words_of(json.dumps(words)))
 
 
 def test_the_page_is_the_same_for_everybody_who_makes_it() -> None:
@@ -49,23 +47,21 @@ def test_the_page_is_the_same_for_everybody_who_makes_it() -> None:
 def test_a_page_that_could_not_read_its_task_is_not_made() -> None:
     task = task_of(VISITS + department(), profile="janus")
     with pytest.raises(ParameterError, match="a page speaks dap-18 and dap-19, not janus"):
-        form_page(task, Meaning.of_task(task))
+        form_page(asked_in(VISITS + department(), task))
 
 
 def test_a_task_of_which_a_person_is_in_one_has_no_page_of_its_own(tmp_path: Path) -> None:
     _, (_, second, *_) = texts_in(VISITS + department() + WORD)["word"]
-    said = "group: the task has place 1 in .* make it from the task.toml of the survey"
-    (tmp_path / "task.toml").write_text(task_to_toml(second), encoding="utf-8")
-    refused = run_here("survey", "form", tmp_path / "task.toml")
-    assert refused.returncode == 2
-    assert re.search(said, " ".join(refused.stderr.split()))
     # Nor has a survey whose task somebody has put into a group.
     survey = survey_from_toml(VISITS + department())
     tables = task_tables(survey, plan(survey))
     privacy = {**tables.privacy, "group": "visits", "group_place": 1}
-    task = make_task(tables.vdaf, privacy, **tables.settings)
-    with pytest.raises(ParameterError, match=said):
-        form_page(task, Meaning.of_task(task))
+    said = "group: the task has place 1 in .* name the task.toml or survey.json of the survey"
+    for task in (second, make_task(tables.vdaf, privacy, **tables.settings)):
+        (tmp_path / "task.toml").write_text(task_to_toml(task), encoding="utf-8")
+        refused = run_here("survey", "form", tmp_path / "task.toml")
+        assert refused.returncode == 2
+        assert re.search(said, " ".join(refused.stderr.split()))
 
 
 def test_a_survey_cannot_write_into_its_page() -> None:
@@ -111,13 +107,14 @@ def test_only_a_page_that_asks_for_words_has_their_module_and_says_what_that_cos
         assert kept in field
 
 
-def test_a_page_without_a_surveys_text_questions_or_with_others_is_not_made() -> None:
-    task = task_of(VISITS + department() + WORD)
-    with pytest.raises(ParameterError, match="word: the survey has it, and its files are missing"):
-        form_page(task, Meaning.of_task(task))
-    longer = texts_in(VISITS + department() + WORD.replace("hurts", "else hurts"))
-    with pytest.raises(ParameterError, match="word: is another one than the survey's"):
-        form_page(task, Meaning.of_task(task), texts=longer)
+def test_where_all_questions_are_text_the_page_has_no_other_and_says_what_they_cost() -> None:
+    page = page_of(WORD.replace('"1/4"', '"1"'))
+    assert page.count("<fieldset") == 1
+    assert '"task":null' in page
+    assert '"questions":[]' in page
+    assert "an epsilon of 1.</li>" in page
+    assert "Of this epsilon" not in page.split("<script")[0]
+    assert page == page_of(WORD.replace('"1/4"', '"1"'))
 
 
 def test_a_question_that_not_everybody_is_asked_is_hidden_at_first() -> None:
@@ -199,8 +196,7 @@ def test_a_page_that_is_served_is_compared_with_the_one_that_it_should_be(tmp_pa
 
 def test_the_survey_of_the_readme_has_a_page() -> None:
     survey = (ROOT / "examples" / "ways-to-work.toml").read_text(encoding="utf-8")
-    task = task_of(survey)
-    assert form_page(task, Meaning.of_task(task)).count("<fieldset") == 3
+    assert form_page(asked_in(survey)).count("<fieldset") == 3
 
 
 def test_a_page_is_served_under_its_policy_and_kept_by_no_cache(tmp_path: Path) -> None:

@@ -45,6 +45,24 @@ def test_gaussian_noise_keeps_to_what_text_questions_leave_of_the_budget() -> No
     assert of_report + text.question.epsilon <= Fraction(1)
 
 
+def test_a_survey_of_text_questions_alone_spends_all_of_its_budget_on_them() -> None:
+    half = WORD.replace('"1/4"', '"1/2"')
+    survey = survey_from_toml(VISITS + half + half.replace('"word"', '"place"'))
+    assert not survey.questions
+    planned = plan_texts(survey)
+    assert sum(each.question.epsilon for each in planned) == survey.budget.epsilon == 1
+    (bound,) = {each.question.survey for each in planned}
+    meaning = Meaning.from_json(bound)
+    assert (meaning.title, meaning.asked, meaning.windows) == (
+        "Visits",
+        "patients",
+        survey.windows,
+    )
+    assert dict(meaning.texts) == {each.asked.name: each.question.meaning.hex() for each in planned}
+    with pytest.raises(ParameterError, match="not that of a survey"):
+        Meaning.from_json(bound.replace('"texts":{', '"tables":[],"none":{'))
+
+
 def test_its_tasks_are_a_group_of_the_surveys_people_and_windows() -> None:
     survey = survey_from_toml(SURVEY)
     (text,) = plan_texts(survey)
@@ -105,7 +123,7 @@ def test_two_text_questions_of_one_text_have_different_hashes_and_tosses() -> No
         ("tasks = 8", "weight = 2", "question word: weight: no such setting here"),
         ('"word"', '"department"', "question: 2 have the name 'department'"),
         ('epsilon = "1"', 'rho = "1"', "a text question takes epsilon, so budget needs epsilon"),
-        (department(), "", "a survey needs one of another kind, too"),
+        (department(), "", "text questions take 1/4 of the budget's 1, and without others they"),
         ('asked = "patients"', 'asked = "patients"\ntexts = []', "texts: no such setting"),
     ],
 )
