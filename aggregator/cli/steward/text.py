@@ -2,9 +2,9 @@
 
 import typer
 
+from aggregator.cli.steward.survey_spell import spell
 from aggregator.cli.steward.text_collect import collect
 from aggregator.cli.steward.text_results import results
-from aggregator.cli.steward.text_spell import spell
 from aggregator.cli.steward.text_tasks import tasks
 
 app = typer.Typer(
