@@ -16,11 +16,12 @@ _RESULTS = 8
 _SPANS = ((86400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))
 
 
-def loss_in_words(tx: Transaction, task: Task, start: int, end: int) -> str:
+def loss_in_words(tx: Transaction, task: Task, start: int, end: int, spread: int = 1) -> str:
     """Return in words what collecting an interval now would shut out.
 
     Nobody knows how many reports will come; earlier results say how many came in a like time. The
-    interval is in seconds since the Unix epoch, and ends in the future.
+    interval is in seconds since the Unix epoch, and ends in the future. People are spread evenly
+    over so many tasks.
     """
     left = end - max(tx.now, start)
     said = f"{in_words(left)} of it are still to come"
@@ -29,7 +30,7 @@ def loss_in_words(tx: Transaction, task: Task, start: int, end: int) -> str:
     seconds = sum(length for _, length in spans)
     if not seconds:
         return f"{said}; with how many reports, no earlier result tells"
-    expected = left * sum(reports for reports, _ in spans) / seconds
+    expected = spread * left * sum(reports for reports, _ in spans) / seconds
     results = "result" if len(spans) == 1 else f"{len(spans)} results"
     as_before = f"if they come as in the last {results}"
     return f"{said}, with some {expected:,.0f} reports {as_before}"

@@ -146,6 +146,12 @@ class AsyncCollector:
         finally:
             await anyio.to_thread.run_sync(database.close)
 
+    @property
+    def word_lists(self) -> list[Path]:
+        """The operator's lists of strings for text questions, by name."""
+        folder = self._settings.word_lists
+        return [] if folder is None else sorted(folder.glob("*.txt"))
+
     async def tasks(self) -> list[Task]:
         """Return the tasks that this collector has, oldest first."""
         definitions = await self._database.read("list tasks", store.list_definitions)
@@ -291,6 +297,11 @@ class Collector:
             portal.wrap_async_context_manager(AsyncCollector.open(config)) as collector,
         ):
             yield cls(collector, portal)
+
+    @property
+    def word_lists(self) -> list[Path]:
+        """The operator's lists of strings for text questions, by name."""
+        return self._collector.word_lists
 
     def tasks(self) -> list[Task]:
         """Return the tasks that this collector has, oldest first."""

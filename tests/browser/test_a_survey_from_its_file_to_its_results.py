@@ -120,7 +120,7 @@ def test_everybody_is_counted_once_over_a_network_that_is_slow_and_tears(
             for first in range(0, count, TOGETHER):
                 visit(browser, network, link, range(first, min(first + TOGETHER, count)))
         collected = prio(
-            *("survey", "collect", "--json", "--window", "now", "--shut-out-later-answers"),
+            *("survey", "collect", "--json", "--now"),
             cwd=tmp_path,
         )
         (tmp_path / "words.txt").write_text("cats\ndogs\nspiders\n")

@@ -125,7 +125,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
 def test_a_window_that_is_not_over_is_refused_unless_it_is_said_aloud(asked: Asked) -> None:
     now = datetime.now(UTC).isoformat()
     said = asked.survey("collect", asked.tasks, *asked.config, "--window", now, status=2)
-    assert "; --shut-out-later-answers collects it now" in said
+    assert "; --now collects it now" in said
 
 
 def test_last_week_comes_out_labelled_and_near_the_truth(asked: Asked) -> None:

@@ -3,25 +3,27 @@
 On demand: `pytest -m bench -s tests/load/test_a_hundred_thousand_words.py`, which repeats what
 docs/benchmarks.md has of real reports, with the words of this machine's manual pages.
 `PRIO_TEST_PEOPLE` sets how many people there are. Reports are sealed and sent as fast as they can
-be, task after task, and not by `prio text upload`, which keeps files for each person.
+be, task after task, and not by `prio survey upload`, which keeps who is in which task.
 """
 
 import os
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import anyio
 import numpy as np
 import pytest
 
-from aggregator.cli.steward.text_files import read_question
+from aggregator.client.survey.asked_survey import read_survey
 from aggregator.client.text.strings import fingerprint
 from aggregator.client.text.toss import Toss
+from aggregator.collector import Collector
 from aggregator.entropy import SystemEntropy
 from aggregator.steward.text.candidates import Listed
 from aggregator.steward.text.decode import decode
 from aggregator.steward.text.plan import Tail, TextPlan
-from aggregator.steward.text.released import documents_in, released_tables
+from aggregator.steward.text.released import released_tables
 from tests.load.test_twenty_thousand_reports import HOUR, requests, upload
 from tests.statistical.test_words_that_people_write import words
 from tests.support.processes import COMMANDS, Processes
@@ -33,15 +35,33 @@ TASKS, LENGTH = 20, 1024
 PER_REQUEST = 50
 
 
+SURVEY = f"""
+title = "Words"
+asked = "people"
+window = "hour"
+first = 2026-11-02
+min_batch_size = {PEOPLE}
+[budget]
+epsilon = "1"
+windows = 1
+[[question]]
+name = "word"
+text = "A word?"
+kind = "text"
+epsilon = "1"
+buckets = {LENGTH}
+tasks = {TASKS}
+"""
+
+
 def make_question(services: Processes, folder: Path) -> None:
-    """Make the tasks of a question, as its parties would."""
+    """Make the tasks of a survey of one text question, as its parties would."""
     config = services.prio("collector", "config", "--config", services.configs["collector"])
+    survey = folder.with_suffix(".toml")
+    survey.write_text(SURVEY)
     services.prio(
-        *("text", "tasks", "--title", "A word?", "--epsilon", "1", "--people", str(PEOPLE)),
-        *("--tasks", str(TASKS), "--buckets", str(LENGTH)),
-        *("--min-batch-size", str(max(1, PEOPLE // (2 * TASKS)))),
+        *("survey", "new", survey, "--out", folder, "--collector-config", config.stdout.strip()),
         *("--leader", services.urls["leader"], "--helper", services.urls["helper"]),
-        *("--collector-config", config.stdout.strip(), "--out", folder),
     )
     for party in COMMANDS:
         services.prio("task", "add", "--config", services.configs[party], folder / f"{party}.toml")
@@ -52,10 +72,10 @@ def test_words_of_real_reports_are_found_as_the_plan_says(tmp_path: Path) -> Non
     rng = np.random.default_rng()
     strings, shares = list(words()), np.array([*words().values()], np.float64)
     counts = rng.multinomial(PEOPLE, shares / shares.sum())
-    folder, released = tmp_path / "made", tmp_path / "released.json"
+    folder = tmp_path / "made"
     with Processes(tmp_path, linger_seconds=2) as services:
         make_question(services, folder)
-        question, tasks = read_question(folder)
+        question, tasks = read_survey(folder / "survey.json").texts["word"]
         hashes, entropy = question.hashes, SystemEntropy()
         prints = np.array([fingerprint(each, hashes.meaning) for each in strings], np.uint32)
         written = np.repeat(prints, counts)
@@ -72,8 +92,14 @@ def test_words_of_real_reports_are_found_as_the_plan_says(tmp_path: Path) -> Non
             assert set(anyio.run(upload, task, bodies)) == {200}
         uploaded = time.monotonic()
         services.prio(
-            *("text", "collect", folder, "--config", services.configs["collector"]),
-            *("--start", str(start), "--end", str(start + HOUR), "--out", released),
+            *(
+                "survey",
+                "collect",
+                folder / "survey.json",
+                "--window",
+                datetime.fromtimestamp(start, UTC).isoformat(),
+            ),
+            *("--config", services.configs["collector"]),
         )
         collected = time.monotonic()
         used = sum(services.cpu_seconds(party) - before[party] for party in before)
@@ -82,7 +108,9 @@ def test_words_of_real_reports_are_found_as_the_plan_says(tmp_path: Path) -> Non
             for party in ("leader", "helper")
             for path in tmp_path.glob(f"{party}.sqlite*")
         )
-    tables = released_tables(tasks, documents_in(released.read_text("utf-8")))
+        with Collector.open(services.configs["collector"]) as collector:
+            documents = [each.document for task in tasks for each in collector.results(task)]
+    tables = released_tables(tasks, documents)
     # Nobody holds a word that is written backwards, unless it is one.
     listed = Listed([*strings, *(word[::-1] for word in strings)], hashes.meaning)
     decoded = decode(hashes, tables, listed)

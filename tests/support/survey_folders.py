@@ -16,7 +16,7 @@ def write_survey_folder(
     helper: str = HELPER_URL,
     **settings: object,
 ) -> dict[str, list[Task]]:
-    """Write a survey's folder; return its task, under "", and those of each text question.
+    """Write a survey's folder; return its task, under "", if any, and those of each text question.
 
     Args:
         folder: A new one.
@@ -26,10 +26,13 @@ def write_survey_folder(
         settings: Of its task, such as another id.
     """
     parsed = survey_from_toml(survey)
-    tables = task_tables(parsed, plan(parsed))
-    of_task = {"leader": leader, "helper": helper, **tables.settings, **settings}
-    task = make_task(tables.vdaf, tables.privacy, **of_task)
+    task = None
+    if parsed.questions:
+        tables = task_tables(parsed, plan(parsed))
+        of_task = {"leader": leader, "helper": helper, **tables.settings, **settings}
+        task = make_task(tables.vdaf, tables.privacy, **of_task)
     config = collector_keypair().config
     texts = text_tasks(parsed, plan_texts(parsed), config, leader, helper)
     write_survey(task, texts, folder)
-    return {"": [task], **{name: [*tasks] for name, (_, tasks) in texts.items()}}
+    own = [] if task is None else [task]
+    return {"": own, **{name: [*tasks] for name, (_, tasks) in texts.items()}}

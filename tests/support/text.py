@@ -130,7 +130,7 @@ def spelled_tables(
 
 
 def spelling_tasks(spelling: Spelling, tasks: Sequence[Task], interval: Interval) -> list[Task]:
-    """Return the tasks of a spelling, as `prio text spell --window` makes them of a question's."""
+    """Return the tasks of a spelling, as `prio survey spell` makes them of a question's."""
     times = {"start": interval.start.units, "duration": interval.duration.units}
     return [
         task_from_table(

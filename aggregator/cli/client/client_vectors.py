@@ -54,9 +54,10 @@ def client_vectors(
 
 
 def _print_text_vectors(folder: Path, answers: list[str] | None, time: str) -> None:
-    from aggregator.cli.steward.text_files import read_question
+    from aggregator.client.text import DESCRIPTION
+    from aggregator.client.text.question import question_of_json, read_described
     from aggregator.client.text.vectors import ANSWERS, text_vectors
 
-    question, tasks = read_question(folder)
+    question, tasks = read_described(folder, DESCRIPTION, question_of_json, str(folder))
     seconds = parse_time(time, "time") or 0
     print(json.dumps(text_vectors(question, tasks, answers or ANSWERS, seconds), indent=1))

@@ -8,9 +8,6 @@ COMMANDS: Final = in_wing(
     "steward",
     Entry(TASKS, "survey", "prio survey check survey.toml", attribute="app", is_daily=True),
     Entry(
-        TASKS, "text", "prio text results made words.txt --results released.json", attribute="app"
-    ),
-    Entry(
         PRIVACY,
         "plan",
         "prio plan error --epsilon 1/2 --circuit count",

@@ -1,4 +1,4 @@
-"""Collects several batches at once: those of a survey and its text questions, or of one question.
+"""Collects windows of a survey: several batches at once, of its task and its text questions.
 
 A batch that was already collected or asked for is found again, so a command can be repeated.
 """
@@ -6,22 +6,59 @@ A batch that was already collected or asked for is found again, so a command can
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aggregator.cli.steward.survey_lines import Trouble
-from aggregator.errors import PeerError
+from aggregator.errors import ParameterError, PeerError
 
 if TYPE_CHECKING:
+    from aggregator.client.survey.asked_survey import AskedSurvey
+    from aggregator.client.survey.texts import SpelledTexts
     from aggregator.collector import Collected
     from aggregator.protocol.task import Task
+    from aggregator.steward.survey import Windows
 
 AT_ONCE = 8
 """How many batches are asked for at a time."""
 
 
+def collect_windows(
+    config: Path | None,
+    asked: "AskedSurvey",
+    letters: "SpelledTexts",
+    windows: "Windows",
+    starts: Sequence[datetime],
+    wait: float,
+    *,
+    now: bool,
+) -> "tuple[list[Collected], list[Trouble]]":
+    """Collect all tasks of a survey for some windows, or letters in place of what people write.
+
+    Returns what was collected and what could not be. `wait` is in seconds, for all together. With
+    `now`, windows that are not over are collected.
+    """
+    import anyio
+
+    length, wanted = timedelta(seconds=windows.seconds), list[_Wanted]()
+    if asked.task is not None:
+        wanted += [_Wanted(asked.task, start, length, windows.describe(start)) for start in starts]
+    for name, (_, tasks) in asked.texts.items():
+        for start in starts:
+            spelled = (each for each in letters.get(name, ()) if each.holds(int(start.timestamp())))
+            window = next(spelled, None)
+            wanted += [
+                _Wanted(task, start, length, f"{windows.describe(start)} of {task.title}")
+                for task in (tasks if window is None else window.tasks)
+            ]
+    what = f"{len(wanted)} batches" if asked.texts else f"{len(starts)} windows"
+    found, troubles = anyio.run(partial(_collect_all, now=now), config, wanted, wait, what)
+    return [found[place] for place in sorted(found)], troubles
+
+
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class _Wanted:
     """A batch to collect, with a name for a reader."""
 
     task: "Task"
@@ -30,8 +67,8 @@ class Wanted:
     name: str
 
 
-async def collect_all(
-    config: Path | None, wanted: Sequence[Wanted], wait: float, what: str, *, now: bool
+async def _collect_all(
+    config: Path | None, wanted: Sequence[_Wanted], wait: float, what: str, *, now: bool
 ) -> "tuple[dict[int, Collected], list[Trouble]]":
     """Return the collected batches, by their index in `wanted`, and what could not be collected.
 
@@ -68,11 +105,27 @@ async def collect_all(
             status.update(f"collected {ended} of {what}{why}{said_of_compiling()}")
             await anyio.sleep(1)
 
-    with Console(stderr=True).status(f"collecting {what}") as status:
-        async with AsyncCollector.open(config) as collector, anyio.create_task_group() as telling:
-            telling.start_soon(tell, collector)
-            async with anyio.create_task_group() as group:
-                for place in range(len(wanted)):
-                    group.start_soon(collect_one, collector, place)
-            telling.cancel_scope.cancel()
+    async with AsyncCollector.open(config) as collector:
+        _check_known([each.task for each in wanted], await collector.tasks())
+        with Console(stderr=True).status(f"collecting {what}") as status:
+            async with anyio.create_task_group() as telling:
+                telling.start_soon(tell, collector)
+                async with anyio.create_task_group() as group:
+                    for place in range(len(wanted)):
+                        group.start_soon(collect_one, collector, place)
+                telling.cancel_scope.cancel()
     return found, [troubles[each] for each in sorted(troubles)]
+
+
+def _check_known(wanted: "Sequence[Task]", tasks: "Sequence[Task]") -> None:
+    """Refuse tasks that the collector does not have, or has with other contents."""
+    known = {each.task_id: each for each in tasks}
+    ours = {each.task_id: each for each in wanted}
+    if missing := ours.keys() - known.keys():
+        raise ParameterError(
+            f"task.toml: this collector lacks {len(missing)} of the survey's {len(ours)} tasks, "
+            f"such as {min(map(str, missing))}; `prio task add` adds all of collector.toml"
+        )
+    for task_id, task in ours.items():
+        if known[task_id] != task:
+            raise ParameterError(f"task.toml: this collector has another task {task_id}")

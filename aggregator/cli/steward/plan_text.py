@@ -47,8 +47,8 @@ def text(
     found: Annotated[
         Path | None,
         typer.Option(
-            help="What `prio text results --json` printed for the last window: the tail is "
-            "estimated from it instead of guessed."
+            help="What `prio survey results --words … --json` printed: the tail is estimated from "
+            "the text question's last window instead of guessed."
         ),
     ] = None,
     json: Json = False,

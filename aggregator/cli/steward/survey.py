@@ -11,6 +11,7 @@ import typer
 from aggregator.cli.options import InsecureHttp, Up
 from aggregator.cli.steward.survey_form import form
 from aggregator.cli.steward.survey_results import collect, results
+from aggregator.cli.steward.survey_spell import spell
 from aggregator.cli.steward.survey_tasks import TaskFile, survey_of
 from aggregator.cli.steward.survey_texts import text_line, text_tasks, write_survey
 from aggregator.cli.steward.survey_upload import upload
@@ -252,6 +253,10 @@ app.command(
 app.command(
     epilog="Example: prio survey results made/task.toml --config collector.toml --csv weekly.csv"
 )(results)
+app.command(
+    epilog="Example: prio survey spell made/task.toml --found words.json --window 2026-11-09 "
+    "--out spelled"
+)(spell)
 
 
 def _print_plan(survey: "Survey", planned: "Plan | None", texts: "Sequence[PlannedText]") -> None:

@@ -9,7 +9,7 @@ import typer
 from aggregator.cli import faults
 from aggregator.cli.files import named
 from aggregator.cli.options import EnvironmentProxy, InsecureHttp, Up
-from aggregator.cli.steward.survey_tasks import MaybeTaskFile, survey_of
+from aggregator.cli.steward.survey_tasks import MaybeTaskFile, Spelled, survey_of
 from aggregator.errors import ParameterError, PeerError
 
 if TYPE_CHECKING:
@@ -48,14 +48,7 @@ def form(
             "only on this machine's own addresses, or behind a proxy with https.",
         ),
     ] = None,
-    spelled: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="What `prio text spell --window` made of a text question: in that window the page "
-            "asks for letters. Repeatable.",
-        ),
-    ] = None,
+    spelled: Spelled = None,
     insecure_http: InsecureHttp = False,
     environment_proxy: EnvironmentProxy = False,
     up: Up = None,

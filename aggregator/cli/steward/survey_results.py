@@ -1,7 +1,6 @@
 """`prio survey collect` and `prio survey results`: collects windows, prints labelled figures."""
 
 import dataclasses
-import functools
 import json
 import math
 import shutil
@@ -16,20 +15,20 @@ import typer
 
 from aggregator.cli import faults
 from aggregator.cli.options import Config, Up
-from aggregator.cli.steward.survey_tasks import MaybeTaskFile, task_of_survey
-from aggregator.cli.steward.survey_words import show_words
-from aggregator.cli.steward.text_files import texts_of
+from aggregator.cli.steward.collecting import collect_windows
+from aggregator.cli.steward.survey_tasks import MaybeTaskFile, Spelled, survey_of
+from aggregator.cli.steward.survey_words import strings_in, text_windows
 from aggregator.errors import ParameterError
 from aggregator.service.config.constants import WAIT_SECONDS
-from aggregator.untrusted_text import escaped
+from aggregator.untrusted_text import escaped, meant
 from aggregator.written_times import IN_UTC
 
 if TYPE_CHECKING:
-    from aggregator.cli.steward.collecting import Wanted
     from aggregator.cli.steward.survey_lines import Trouble
+    from aggregator.cli.steward.survey_words import TextWindow
+    from aggregator.client.survey.asked_survey import AskedSurvey
     from aggregator.collector.results import Table
-    from aggregator.protocol.task import Task
-    from aggregator.steward.survey import Meaning, SurveyResults, Windows
+    from aggregator.steward.survey import SurveyResults, Windows
 
 _WIDTH = 110
 """The characters in a line if there is no terminal."""
@@ -48,51 +47,50 @@ def collect(
     wait: Annotated[
         float, typer.Option(help="How many seconds to wait for all results.")
     ] = WAIT_SECONDS,
-    shut_out_later_answers: Annotated[
+    now: Annotated[
         bool,
         typer.Option(
-            "--shut-out-later-answers",
-            help="Collect a window that is not over. All its later answers are refused for good.",
+            "--now",
+            help="Collect a window that is not over; without --window, the one of now. All its "
+            "later answers are refused for good.",
         ),
     ] = False,
+    spelled: Spelled = None,
     up: Up = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Collect one or more windows of a survey, and print what they say.
 
     What was collected before is found and not asked for again; what people wrote to text questions
-    is collected too, for `prio survey results --words`. The exit status is 3 if the leader
+    is collected too, and `prio survey results` names it. The exit status is 3 if the leader
     refused, or something was not ready in time; what was ready is printed all the same.
     """
-    import anyio
-
-    from aggregator.cli.steward.collecting import collect_all
-    from aggregator.cli.steward.survey_lines import trouble_lines
+    from aggregator.client.survey.texts import spelled_of
     from aggregator.steward.survey import SurveyResults
 
     public, config = _place_of(file, config, up)
-    (task, meaning), now = task_of_survey(public), datetime.now(UTC)
-    windows = meaning.windows
-    starts = _starts(windows, last, window, now)
+    (asked, meaning), moment = survey_of(public), datetime.now(UTC)
+    letters, windows = spelled_of(asked.texts, spelled or ()), meaning.windows
+    if now and last is None and window is None:
+        window = "now"
+    starts = _starts(windows, last, window, moment)
     for start in starts:
-        if windows.end(start) > now and not shut_out_later_answers:
-            raise ParameterError(_not_over(config, task, windows, start))
-    others = [each for _, tasks in texts_of(public).values() for each in tasks]
-    wanted = _wanted([task, *others], meaning, starts)
-    what = f"{len(wanted)} batches" if others else f"{len(starts)} windows"
-    ask = functools.partial(collect_all, now=shut_out_later_answers)
-    found, troubles = anyio.run(ask, config, wanted, wait, what)
-    # Text questions are only decoded with lists of strings.
-    own = [found[place] for place in range(len(starts)) if place in found]
-    made = SurveyResults([(each.task, each.batch()) for each in own]).table()
+        if windows.end(start) > moment and not now:
+            raise ParameterError(_not_over(config, asked, windows, start))
+    collected, troubles = collect_windows(config, asked, letters, windows, starts, wait, now=now)
+    own = [(each.task, each.batch()) for each in collected if each.task == asked.task]
+    made = SurveyResults(own).table()
+    texts = text_windows(
+        asked, letters, lambda task: [each for each in collected if each.task == task]
+    )
     if as_json:
-        print(json.dumps(_document(made, troubles)))
+        shown = _texts_document(texts) if asked.texts else {}
+        print(json.dumps(_document(made, troubles) | shown))
     else:
         print_table(made)
-    for line in trouble_lines(troubles):
-        print(f"prio: {line}", file=sys.stderr)
-    if troubles:
-        raise SystemExit(faults.PEER)
+        for each in texts:
+            print(each.heading(windows))
+    _end_in(troubles)
 
 
 def results(
@@ -113,42 +111,93 @@ def results(
             "to the last, all statements holding at once.",
         ),
     ] = False,
+    show: Annotated[
+        str | None,
+        typer.Option(metavar="QUESTION", help="Only what this question says.", show_default=False),
+    ] = None,
+    window: Annotated[
+        str | None,
+        typer.Option(help='Only the window that contains this time, ISO 8601, or "now".'),
+    ] = None,
     words: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Instead, print which strings of this list people wrote to text questions: "
-            "a file with one string per line. Costs no privacy. Repeatable."
+            help="A list of strings, one on each line: print which of them people wrote to text "
+            "questions. Costs no privacy. Repeatable. If not given, the collector's own lists."
         ),
     ] = None,
+    every: Annotated[
+        bool,
+        typer.Option(
+            "--all",
+            help="Try all 2^32 fingerprints, on all processors, in the latest window of each text "
+            "question or that of --window; lists then only name what is found. Takes minutes to "
+            "an hour.",
+        ),
+    ] = False,
+    spelled: Spelled = None,
+    now: Annotated[
+        bool,
+        typer.Option(
+            "--now",
+            help="First collect the window of now, as `prio survey collect --now` does: all its "
+            "later answers are refused for good.",
+        ),
+    ] = False,
     csv: Annotated[Path | None, typer.Option(help="Write the table to this CSV file.")] = None,
     parquet: Annotated[Path | None, typer.Option(help="Write it to this Parquet file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
     up: Up = None,
 ) -> None:
-    """Print everything that was collected of a survey, with labels and intervals."""
+    """Print everything that was collected of a survey, with labels and intervals.
+
+    Of text questions, how many people took part and which strings of some lists they wrote. Nobody
+    is asked again and it costs nobody anything: other lists can be tried at any time. But whoever
+    tries lists until a string passes has tried all of them.
+    """
+    from aggregator.client.survey.texts import spelled_of
     from aggregator.collector import Collector, survey_results
     from aggregator.dp.rationals import parse_probability
 
     public, config = _place_of(file, config, up)
-    task, meaning = task_of_survey(public)
+    asked, meaning = survey_of(public)
+    letters, windows = spelled_of(asked.texts, spelled or ()), meaning.windows
+    if not asked.texts and (words or every):
+        raise ParameterError(f"{'words' if words else 'all'}: the survey has no text question")
+    names = [*(each.name for each in meaning.sheet.questions), *asked.texts]
+    if show is not None and show not in names:
+        raise ParameterError(f"show: the survey has no question {show!r}{meant(show, names)}")
+    if changes and show in asked.texts:
+        raise ParameterError(f"changes: {show} is a text question, which has no figures")
+    moment = datetime.now(UTC)
+    start = None if window is None else _start(windows, window, moment)
+    if now:
+        of_now = [windows.start(moment)]
+        _, troubles = collect_windows(
+            config, asked, letters, windows, of_now, WAIT_SECONDS, now=True
+        )
+        _end_in(troubles)
     with Collector.open(config) as collector:
-        if words:
-            show_words(public, meaning, words, collector.results, as_json=as_json)
-            return
-        found = list(collector.results(task))
+        found = [] if asked.task is None else list(collector.results(asked.task))
+        texts = text_windows(asked, letters, collector.results)
+        lists = collector.word_lists if words is None else words
+    found = [each for each in found if start in (None, each.start)]
+    texts = [each for each in texts if start in (None, each.start) and show in (None, each.name)]
     probability = parse_probability(confidence, "confidence")
     if changes:
-        print_changes(survey_results(found), probability)
+        print_changes(survey_results(found), probability, show)
         return
-    made = survey_results(found).table(confidence=probability, jointly=jointly)
+    made = survey_results(found).table(show, confidence=probability, jointly=jointly)
     if csv is not None:
         made.to_csv(csv)
     if parquet is not None:
         made.to_parquet(parquet)
     if as_json:
-        print(json.dumps(_document(made)))
+        shown = _texts_document(texts, strings_in(lists), every=every) if asked.texts else {}
+        print(json.dumps(_document(made) | shown))
     elif csv is None and parquet is None:
         print_table(made)
+        _print_texts(texts, windows, strings_in(lists), every=every)
 
 
 def _place_of(file: Path | None, config: Path | None, up: Path | None) -> tuple[Path, Path | None]:
@@ -169,13 +218,16 @@ def print_table(made: "Table") -> None:
         print(line)
 
 
-def print_changes(found: "SurveyResults", confidence: Fraction) -> None:
-    """Print what can be concluded about the change from the window before last to the last."""
+def print_changes(found: "SurveyResults", confidence: Fraction, question: str | None) -> None:
+    """Print what can be concluded about the change from the window before last to the last.
+
+    If a question is named, print its figures only.
+    """
     from aggregator.cli.steward.survey_lines import change
     from aggregator.collector.results import compare_all
     from aggregator.collector.results.comparisons import ONLY_NOISE
 
-    pairs = found.changed_rows()
+    pairs = found.changed_rows(question)
     compared = compare_all([(new.quantity, old.quantity) for new, old in pairs], confidence)
     new, old = pairs[0]
     print(f"from {old.window} to {new.window}, {len(pairs)} figures:")
@@ -189,31 +241,57 @@ def print_changes(found: "SurveyResults", confidence: Fraction) -> None:
     print(f"intervals: {100 * float(confidence):.6g} %, all at once. {ONLY_NOISE}")
 
 
-def _wanted(
-    tasks: "Sequence[Task]", meaning: "Meaning", starts: Sequence[datetime]
-) -> "list[Wanted]":
-    """Return the batches to collect: of the survey's task, which is first, and its text tasks."""
-    from aggregator.cli.steward.collecting import Wanted
+def _end_in(troubles: "Sequence[Trouble]") -> None:
+    """Print what could not be collected, and end if there is anything."""
+    from aggregator.cli.steward.survey_lines import trouble_lines
 
-    length = timedelta(seconds=meaning.windows.seconds)
-    names = ["", *(f" of {task.title}" for task in tasks[1:])]
-    return [
-        Wanted(task, start, length, meaning.windows.describe(start) + name)
-        for task, name in zip(tasks, names, strict=True)
-        for start in starts
-    ]
+    for line in trouble_lines(troubles):
+        print(f"prio: {line}", file=sys.stderr)
+    if troubles:
+        raise SystemExit(faults.PEER)
 
 
-def _not_over(config: Path | None, task: "Task", windows: "Windows", start: datetime) -> str:
+def _print_texts(
+    texts: "Sequence[TextWindow]", windows: "Windows", strings: Sequence[str], *, every: bool
+) -> None:
+    for each in _latest(texts) if every else texts:
+        if each.is_whole:
+            print(each.heading(windows), *each.shown(strings, every=every)[0], sep="\n")
+        else:
+            print(f"prio: {each.heading(windows)}", file=sys.stderr)
+
+
+def _texts_document(
+    texts: "Sequence[TextWindow]", strings: Sequence[str] = (), *, every: bool = False
+) -> dict[str, object]:
+    shown = [each for each in (_latest(texts) if every else texts) if each.is_whole]
+    return {"texts": [each.shown(strings, every=every)[1] for each in shown]}
+
+
+def _latest(texts: "Sequence[TextWindow]") -> "list[TextWindow]":
+    """Return the latest window of each question that was collected completely."""
+    latest = {
+        each.name: each for each in sorted(texts, key=lambda each: each.start) if each.is_whole
+    }
+    return [*latest.values()]
+
+
+def _not_over(
+    config: Path | None, asked: "AskedSurvey", windows: "Windows", start: datetime
+) -> str:
     from aggregator.cli.service.parties import open_collector
     from aggregator.collector.early_collection import loss_in_words
 
     first, end = int(start.timestamp()), int(windows.end(start).timestamp())
+    # People are in one task of a text question each.
+    spread = 1 if asked.task else len(next(iter(asked.texts.values()))[1])
     with open_collector(config, may_make=False) as party:
-        lost = party.database.read_sync("shut out", lambda tx: loss_in_words(tx, task, first, end))
+        lost = party.database.read_sync(
+            "shut out", lambda tx: loss_in_words(tx, asked.first, first, end, spread)
+        )
     return (
-        f"window: {windows.describe(start)} is not over: {lost}; --shut-out-later-answers "
-        "collects it now and refuses every later answer of it"
+        f"window: {windows.describe(start)} is not over: {lost}; --now collects it now and refuses "
+        "every later answer of it"
     )
 
 
@@ -226,15 +304,19 @@ def _starts(
     if (last is None) == (window is None):
         raise ParameterError("window: give either --last or --window")
     if window is not None:
-        if window == "now":
-            return [windows.start(now)]
-        seconds = IN_UTC.read(window, "window")
-        return [windows.start(datetime.fromtimestamp(seconds, UTC))]
+        return [_start(windows, window, now)]
     seconds = Windows.of(str(last), now.replace(microsecond=0)).seconds
     if seconds % windows.seconds:
         raise ParameterError(f"last: must be a whole number of the survey's windows, not {last!r}")
     newest, count = windows.last(now), seconds // windows.seconds
     return [newest - timedelta(seconds=windows.seconds * back) for back in range(count)][::-1]
+
+
+def _start(windows: "Windows", window: str, now: datetime) -> datetime:
+    """Return the beginning of the window that contains a time."""
+    if window == "now":
+        return windows.start(now)
+    return windows.start(datetime.fromtimestamp(IN_UTC.read(window, "window"), UTC))
 
 
 def _document(made: "Table", troubles: "Sequence[Trouble]" = ()) -> dict[str, object]:

@@ -1,6 +1,5 @@
-"""`prio text spell`: makes the tasks that ask for the letters of strings that no list explains."""
+"""`prio survey spell`: makes tasks that ask for letters of the strings that no list explains."""
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,32 +7,47 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aggregator.cli.options import parse_time
-from aggregator.cli.steward.text_files import public_files
+from aggregator.cli.steward.survey_tasks import TaskFile, survey_of
+from aggregator.cli.steward.survey_texts import public_files
 from aggregator.client.text import SPELLED_ALPHABET, SPELLING, TASKS, TASKS_OF_PAGES
 from aggregator.clock import SystemClock
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
+from aggregator.untrusted_text import meant
 from aggregator.written_times import utc_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from aggregator.protocol.task import Task
 
-_NOT_ONE = "found: not what `prio text results --all --json` prints of one window"
+_NOT_ALL = "found: not what `prio survey results --all --json` prints"
 
 
 def spell(
-    folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="The folder that `prio text tasks` made.")
-    ],
+    file: TaskFile,
     found: Annotated[
         Path,
         typer.Option(
-            help="What `prio text results --all --json` printed for a window. Its "
-            "fingerprints without a name are spelled, the most frequent first, as many as there "
-            "is room for."
+            help="What `prio survey results --all --json` printed. Of the question's latest window "
+            "in it, the fingerprints without a name are spelled, the most frequent first, as many "
+            "as there is room for."
+        ),
+    ],
+    window: Annotated[
+        str,
+        typer.Option(
+            help="The window in which letters are asked for, by a time in it (ISO 8601, UTC "
+            "without a zone, or seconds since 1970). In all others it is what people write."
         ),
     ],
     out: Annotated[Path, typer.Option(help="The folder for the files, which must not exist yet.")],
+    question: Annotated[
+        str | None,
+        typer.Option(
+            help="The text question; not needed if there is one only.", show_default=False
+        ),
+    ] = None,
     alphabet: Annotated[
         str,
         typer.Option(
@@ -47,48 +61,37 @@ def spell(
             "question's tasks if that is less. A longer string is not named."
         ),
     ] = None,
-    window: Annotated[
-        str | None,
-        typer.Option(
-            help="The window that holds this time (ISO 8601, UTC without a zone, or seconds since "
-            "1970): the tasks take reports of no other. Applications and pages need it: they ask "
-            "for letters in this window, and for what people write in all others."
-        ),
-    ] = None,
 ) -> None:
     """Make the tasks that ask for the letters of what no list explains, for one window.
 
-    In that window people upload to this folder and not to the question's: they are in the place
-    that they have tossed for, and send a report of the same size, whatever they wrote, so a person
-    pays for one report as ever. Parties take part as in the question. Then `prio text collect` and
-    `prio text results` say which strings they are.
+    In that window clients, pages and `prio survey upload` that have this folder (--spelled) send a
+    report to these tasks and not to the question's: from the place that a person has tossed for, of
+    the same size, whatever they wrote, so a person pays for one report as ever. Parties take part
+    as in the question. Collected with --spelled, the letters tell which strings they are.
     """
     from aggregator.cli.files import named
     from aggregator.cli.service.task_making import write_folder
-    from aggregator.cli.steward.text_files import read_question
     from aggregator.client.text.spelling import LETTERS, Spelling, most_spelled
     from aggregator.dap.ids import TaskId
     from aggregator.protocol.provisioning import provision_all
     from aggregator.protocol.task_file import task_from_table, task_to_table
     from aggregator.service.config import read_text
 
-    question, tasks = read_question(folder)
-    if tasks[0].policy.window is None:
-        raise ParameterError(
-            "FOLDER: the question has no windows, so people answer it once and for ever, and there "
-            "is no next window in which they could be asked for letters"
-        )
+    asked, _ = survey_of(file)
+    name = _only(list(asked.texts), question)
+    of, tasks = asked.texts[name]
+    interval = _interval(tasks[0], window)
     text = read_text(found)
     with named(found):
-        prints = _unnamed(text)[: most_spelled(question.length, alphabet)]
-    count = min(LETTERS, question.tasks) if letters is None else letters
-    spelling = Spelling(question, tuple(sorted(prints)), alphabet, count)
-    entropy, interval = SystemEntropy(), {} if window is None else _interval(tasks[0], window)
+        prints = _unnamed(text, name)[: most_spelled(of.length, alphabet)]
+    count = min(LETTERS, of.tasks) if letters is None else letters
+    spelling = Spelling(of, tuple(sorted(prints)), alphabet, count)
+    entropy = SystemEntropy()
     made = [
         task_from_table(
             task_to_table(task)
             | {"id": str(TaskId(entropy.bytes(TaskId.size))), "task_info": spelling.info(place)}
-            | interval
+            | {"interval": interval}
         )
         for place, task in enumerate(tasks)
     ]
@@ -96,7 +99,7 @@ def spell(
     write_folder(out, public_files(spelling, made, SPELLING), provision_all(made, entropy))
     print(
         f"{len(made)} tasks that ask for {count} letters of {len(prints)} strings, of those with "
-        f"no name; a person is in the place of each that they have in {question.meaning.hex()}"
+        f"no name; a person is in the place of each that they have in {name}"
     )
     print(
         f"wrote {SPELLING}, {TASKS} and {TASKS_OF_PAGES} (public), and leader.toml, helper.toml, "
@@ -105,26 +108,43 @@ def spell(
     )
 
 
-def _interval(task: "Task", window: str) -> dict[str, dict[str, int]]:
+def _only(names: "Sequence[str]", named: str | None) -> str:
+    """Return the text question that is named, or the only one."""
+    if not names:
+        raise ParameterError("question: the survey has no text question")
+    if named is None and len(names) > 1:
+        raise ParameterError(f"question: name one of {', '.join(names)}")
+    if named is not None and named not in names:
+        raise ParameterError(
+            f"question: the survey has no text question {named!r}{meant(named, names)}"
+        )
+    return names[0] if named is None else named
+
+
+def _interval(task: "Task", window: str) -> dict[str, int]:
     """Return the `interval` of tasks that take reports of one window only, which is not over."""
     windows, unit = task.policy.window, task.time_precision
-    assert windows is not None  # noqa: S101  as `spell` has seen
+    assert windows is not None  # noqa: S101  as a survey's tasks have
     first = windows.first_unit((parse_time(window, "window") or 0) // unit)
     over = (first + windows.length) * unit
     if over <= SystemClock().now():
         raise ParameterError(f"window: it ended at {utc_text(over)}")
-    return {"interval": {"start": first, "duration": windows.length}}
+    return {"start": first, "duration": windows.length}
 
 
-def _unnamed(text: str) -> list[int]:
+def _unnamed(text: str, name: str) -> list[int]:
     """Return the fingerprints without a name, those held by most people first."""
+    from aggregator.steward.text.last_window import newest_windows
+
+    window = newest_windows(text, [name])[name]
     try:
-        found = json.loads(text)["found"]
         known = [
-            (float(each["count"]), int(each["fingerprint"])) for each in found if not each["names"]
+            (float(each["count"]), int(each["fingerprint"]))
+            for each in window["found"]
+            if not each["names"]
         ]
-    except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
-        raise ParameterError(_NOT_ONE) from None
+    except (ValueError, TypeError, KeyError, OverflowError):
+        raise ParameterError(_NOT_ALL) from None
     if not known:
         raise ParameterError(
             "found: every string that was found has a name, so there is nothing to spell"

@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aggregator.cli.files import named, read_task
+from aggregator.cli.files import named
 
 if TYPE_CHECKING:
     from aggregator.client.survey.asked_survey import AskedSurvey
-    from aggregator.protocol.task import Task
     from aggregator.steward.survey import Meaning
 
 TaskFile = Annotated[
@@ -30,20 +29,23 @@ MaybeTaskFile = Annotated[
 ]
 
 
-def task_of_survey(file: Path) -> "tuple[Task, Meaning]":
-    """Return the task of a survey, and its meaning, or raise `ParameterError`."""
-    from aggregator.steward.survey import Meaning
-
-    task = read_task(file)
-    with named(file):
-        return task, Meaning.of_task(task)
+Spelled = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="What `prio survey spell` made of a text question: in that window letters are asked "
+        "for. Repeatable.",
+    ),
+]
 
 
 def survey_of(file: Path) -> "tuple[AskedSurvey, Meaning]":
     """Return a survey with its text questions, and its meaning, or raise `ParameterError`."""
-    from aggregator.client.survey.asked_survey import read_survey
+    from aggregator.client.survey.asked_survey import survey_in
+    from aggregator.service.config import read_text
     from aggregator.steward.survey import Meaning
 
+    text = read_text(file)
     with named(file):
-        asked = read_survey(file)
+        asked = survey_in(text, file)
         return asked, Meaning.from_json(asked.meaning)

@@ -1,13 +1,13 @@
 """A survey's text questions, for commands: groups of tasks besides the survey's task."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from aggregator.cli.steward.text_files import public_files
-from aggregator.client.text import SURVEY, TEXTS
+from aggregator.client.text import DESCRIPTION, SURVEY, TASKS, TASKS_OF_PAGES, TEXTS
 from aggregator.entropy import SystemEntropy
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from aggregator.client.text.beside_survey import AskedTexts
     from aggregator.client.text.question import TextQuestion
+    from aggregator.client.text.spelling import Spelling
     from aggregator.dap.hpke import HpkeConfig
     from aggregator.protocol.task import Task
     from aggregator.steward.survey import Survey
@@ -50,6 +51,19 @@ def write_survey(
         public |= {f"{TEXTS}/{name}/{file}": text for file, text in found.items()}
     write_folder(out, public, provision_all(everything, SystemEntropy()))
     return [*own]
+
+
+def public_files(
+    question: "TextQuestion | Spelling", tasks: "Sequence[Task]", description: str = DESCRIPTION
+) -> dict[str, str]:
+    """Return the public files of a question or a spelling, by name."""
+    from aggregator.protocol.task_file import task_for_clients, tasks_to_toml
+
+    return {
+        TASKS: tasks_to_toml(tasks),
+        TASKS_OF_PAGES: json.dumps([task_for_clients(each) for each in tasks]) + "\n",
+        description: question.to_json(tasks),
+    }
 
 
 def text_tasks(

@@ -19,8 +19,7 @@ from aggregator.cli.client.sending import (
 )
 from aggregator.cli.floors import takes_floor
 from aggregator.cli.options import EnvironmentProxy, InsecureHttp, Up
-from aggregator.cli.steward.survey_tasks import task_of_survey
-from aggregator.cli.steward.text_files import texts_of
+from aggregator.cli.steward.survey_tasks import Spelled, survey_of
 from aggregator.client.sender import REPORTS_PER_REQUEST
 from aggregator.errors import ParameterError
 from aggregator.written_times import zone_named
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
     from collections.abc import Set as AbstractSet
 
-    from aggregator.client import Row
+    from aggregator.client import Row, SurveyClient
     from aggregator.client.text.beside_survey import AskedTexts
     from aggregator.protocol.requirements import Floor
     from aggregator.steward.survey import Answers, Meaning
@@ -101,14 +100,7 @@ def upload(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Read and check everything, and send nothing.")
     ] = False,
-    spelled: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="What `prio survey spell` made of a text question: in that window letters are "
-            "asked for. Repeatable.",
-        ),
-    ] = None,
+    spelled: Spelled = None,
     per_request: Annotated[
         int, typer.Option(min=1, help="How many reports one request carries.")
     ] = REPORTS_PER_REQUEST,
@@ -140,10 +132,10 @@ def upload(
     if len(public) > 1:
         raise ParameterError(f"answers: give one file of answers, not {len(public)}")
     place = public_file(public[0] if public else None, up)[0]
-    task, meaning = task_of_survey(place)
-    texts = _checked(texts_of(place), state, person_column)
-    check_endpoints(task, insecure_http=insecure_http)
-    for each in (task, *(of for _, tasks in texts.values() for of in tasks)):
+    asked, meaning = survey_of(place)
+    texts = _checked(asked.texts, state, person_column)
+    check_endpoints(asked.first, insecure_http=insecure_http)
+    for each in asked.tasks:
         check_floor(each, floor, "this client")
     of_question = dict(_columns_of(text) for text in column or [])
     questions = meaning.sheet.questions
@@ -179,26 +171,29 @@ def upload(
             )
         ) as survey,
     ):
-        total = given.count * (1 + len(texts))
-        rows = _rows(meaning, given, written)
+        rows, asked_tasks = _rows(meaning, given, written), _tasks_of(survey)
+        total = given.count * len(asked_tasks)
         found = with_progress(total, lambda settled: survey.upload(rows, settled=settled))
-        sent = summary_of(found, task.task_id.value, total=given.count, is_kept=state is not None)
-        of_texts = {
-            name: summary_of(
-                found, *(each.task_id.value for each in survey.tasks_of(name)), total=given.count
-            )
-            for name in texts
+        summaries = {
+            name: summary_of(found, *tasks, total=given.count, is_kept=state is not None)
+            for name, tasks in asked_tasks.items()
         }
     if as_json:
-        print(json.dumps(_document(meaning, given, sent, of_texts)))
+        print(json.dumps(_document(meaning, given, summaries)))
     else:
-        sent.print()
-        for name, of_text in of_texts.items():
-            of_text.print(name)
-    summaries = (sent, *of_texts.values())
-    check_sent(found, sum(each.waiting for each in summaries), state, task)
-    if any(each.refused for each in summaries):
+        for name, summary in summaries.items():
+            summary.print(name)
+    check_sent(found, sum(each.waiting for each in summaries.values()), state, asked.first)
+    if any(each.refused for each in summaries.values()):
         raise SystemExit(faults.PARTLY)
+
+
+def _tasks_of(survey: "SurveyClient") -> "dict[str, list[bytes]]":
+    """Return the ids of each text question's tasks by its name; under "" that of all others."""
+    asked = survey.asked
+    tasks = {} if asked.task is None else {"": [asked.task]}
+    tasks |= {name: survey.tasks_of(name) for name in asked.texts}
+    return {name: [each.task_id.value for each in some] for name, some in tasks.items()}
 
 
 def _rows(meaning: "Meaning", answers: "Answers", written: "Written") -> "Iterator[Row]":
@@ -277,8 +272,7 @@ def _print_answers(meaning: "Meaning", answers: "Answers") -> None:
 def _document(
     meaning: "Meaning",
     answers: "Answers",
-    sent: Summary | None = None,
-    of_texts: "Mapping[str, Summary] | None" = None,
+    summaries: "Mapping[str, Summary] | None" = None,
 ) -> dict[str, object]:
     """Return what was read for each question and, unless it was a dry run, the outcome."""
     questions = [
@@ -292,15 +286,15 @@ def _document(
     ]
     document: dict[str, object] = {
         "version": 2,
-        "dry_run": sent is None,
+        "dry_run": summaries is None,
         "rows": answers.count,
         "windows": len(answers.by_start),
         "questions": questions,
     }
-    if sent is not None:
-        document |= sent.to_json()
-    if of_texts:
-        document["texts"] = [
-            {"name": name, **of_text.to_json()} for name, of_text in of_texts.items()
-        ]
-    return document
+    texts = []
+    for name, each in (summaries or {}).items():
+        if name:
+            texts.append({"name": name, **each.to_json()})
+        else:
+            document |= each.to_json()
+    return document | ({"texts": texts} if texts else {})

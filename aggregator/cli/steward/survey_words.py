@@ -1,66 +1,176 @@
-"""The results of a survey's text questions for some lists of strings, window by window."""
+"""What people wrote to a survey's text questions, as far as lists or letters tell."""
 
-import json
-import sys
-from collections.abc import Callable, Sequence
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aggregator.cli.steward.text_files import strings_in, texts_of
-from aggregator.cli.steward.text_results import print_decoded
-from aggregator.errors import ParameterError
+from aggregator.untrusted_text import escaped
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    import numpy as np
+    import numpy.typing as npt
 
+    from aggregator.client.survey.asked_survey import AskedSurvey
+    from aggregator.client.survey.texts import SpelledTexts
+    from aggregator.client.text.question import TextQuestion
+    from aggregator.client.text.spelling import Spelling
     from aggregator.collector import Collected
     from aggregator.protocol.task import Task
-    from aggregator.steward.survey import Meaning
-
-
-def show_words(
-    place: Path,
-    meaning: "Meaning",
-    lists: Sequence[Path],
-    results_of: "Callable[[Task], Sequence[Collected]]",
-    *,
-    as_json: bool,
-) -> None:
-    """Print which strings people wrote, in every window that was collected completely.
-
-    The strings are in files, one on each line. `results_of` returns all collected results of a
-    task. Raises `ParameterError` if the survey has no text question.
-    """
+    from aggregator.steward.survey import Windows
     from aggregator.steward.text.candidates import Listed
-    from aggregator.steward.text.decode import decode
-    from aggregator.steward.text.found_strings import decoded_document
-    from aggregator.steward.text.released import released_tables
+    from aggregator.steward.text.decode import Decoded
+    from aggregator.steward.text.spelled import Spelled
 
-    texts = texts_of(place)
-    if not texts:
-        raise ParameterError("words: the survey has no text question")
-    strings = strings_in(lists)
-    documents = []
-    for name, (question, tasks) in texts.items():
-        windows: dict[datetime, list[object]] = {}
-        for task in tasks:
-            for each in results_of(task):
-                windows.setdefault(each.start, []).append(each.document)
-        for start, collected in sorted(windows.items()):
-            window = meaning.windows.describe(start)
-            if len(collected) < len(tasks):
-                print(
-                    f"prio: {name}, {window}: {len(collected)} of {len(tasks)} tasks are "
-                    "collected, and all are needed",
-                    file=sys.stderr,
-                )
-                continue
-            tables = released_tables(tasks, collected)
-            decoded = decode(question.hashes, tables, Listed(strings, question.meaning))
-            if as_json:
-                head = {"name": name, "start": start.isoformat()}
-                documents.append(head | decoded_document(decoded))
-            else:
-                print_decoded(f"{name}, {window}", decoded)
-    if as_json:
-        print(json.dumps({"version": 2, "texts": documents}))
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TextWindow:
+    """What was collected of a text question, or of letters of its answers, in one window."""
+
+    name: str
+    start: datetime
+    asked: "TextQuestion | Spelling"
+    tasks: "Sequence[Task]"
+    collected: "Sequence[Collected]"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all tasks have a result."""
+        return len(self.collected) == len(self.tasks)
+
+    def heading(self, windows: "Windows") -> str:
+        """Return what it is of, with how many people took part, for a reader."""
+        about = f"{self.name}, {windows.describe(self.start)}"
+        if not self.is_whole:
+            return (
+                f"{about}: {len(self.collected)} of {len(self.tasks)} tasks are collected, and all "
+                "are needed"
+            )
+        return f"{about}: {self.people:,} people took part"
+
+    @property
+    def people(self) -> int:
+        """How many people took part, each in one of the tasks."""
+        return sum(each.batch().report_count for each in self.collected)
+
+    def shown(self, strings: Sequence[str], *, every: bool) -> tuple[list[str], dict[str, object]]:
+        """Return what people wrote as lines and as JSON, if all tasks have a result.
+
+        Without strings, and unless `every` fingerprint is tried, only letters have names.
+        """
+        from aggregator.client.text.spelling import Spelling
+        from aggregator.steward.text.candidates import Listed
+        from aggregator.steward.text.found_strings import decoded_document
+        from aggregator.steward.text.released import released_tables
+        from aggregator.steward.text.spelled import spelled
+
+        head = {"name": self.name, "start": self.start.isoformat(), "people": self.people}
+        tables = released_tables(self.tasks, [each.document for each in self.collected])
+        if isinstance(self.asked, Spelling):
+            named = spelled(self.asked, tables)
+            return _spelled_lines(named), head | _spelled_document(named)
+        if not strings and not every:
+            return ["  name strings with --words FILE, or find all with --all"], head
+        listed = Listed(strings, self.asked.meaning) if strings else None
+        decoded = _decoded(self.asked, tables, listed, every=every)
+        return _decoded_lines(decoded), head | decoded_document(decoded)
+
+
+def text_windows(
+    asked: "AskedSurvey",
+    letters: "SpelledTexts",
+    results_of: "Callable[[Task], Iterable[Collected]]",
+) -> list[TextWindow]:
+    """Return what was collected of a survey's text questions, each question's first window first.
+
+    `results_of` returns all collected results of a task.
+    """
+    found = []
+    for name, (question, of_question) in asked.texts.items():
+        of_window: list[tuple[TextQuestion | Spelling, Sequence[Task]]] = [
+            (question, of_question),
+            *((each.spelling, each.tasks) for each in letters.get(name, ())),
+        ]
+        for what, tasks in of_window:
+            by_start: dict[datetime, list[Collected]] = {}
+            for task in tasks:
+                for each in results_of(task):
+                    by_start.setdefault(each.start, []).append(each)
+            found += [
+                TextWindow(name, start, what, tasks, by_start[start]) for start in sorted(by_start)
+            ]
+    return found
+
+
+def strings_in(lists: Iterable[Path]) -> list[str]:
+    """Return the candidates in some files, one on each line, or raise `ConfigurationError`."""
+    from aggregator.service.config import read_text
+
+    return [line for file in lists for line in read_text(file).splitlines()]
+
+
+def _decoded(
+    question: "TextQuestion",
+    tables: "npt.NDArray[np.int64]",
+    listed: "Listed | None",
+    *,
+    every: bool,
+) -> "Decoded":
+    """Decode with a list, or with all fingerprints and a progress bar that shows each pass."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from aggregator.steward.text.candidates import Enumerated
+    from aggregator.steward.text.decode import decode
+
+    if listed is not None and not every:
+        return decode(question.hashes, tables, listed)
+    candidates = Enumerated(listed=listed)
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("pass 1", total=candidates.count)
+        tried = 0
+
+        def advance(more: int) -> None:
+            nonlocal tried
+            tried += more
+            passes, rest = divmod(tried, candidates.count)
+            progress.update(bar, completed=rest, description=f"pass {passes + 1}")
+
+        return decode(question.hashes, tables, candidates, progress=advance)
+
+
+def _decoded_lines(decoded: "Decoded") -> list[str]:
+    from aggregator.dp.utility import PERCENT
+    from aggregator.steward.text.found_strings import name_of
+
+    lines = [
+        f"  {name_of(each)}: {each.count:,.0f} ({each.low:,.0f} to {each.high:,.0f}, {PERCENT})"
+        for each in decoded.found
+    ]
+    false = f"{decoded.expected_false:.2g} are expected to be strings that nobody wrote"
+    rest = f"no answer: {decoded.no_answer:,.0f}; answers not explained: {decoded.unexplained:,.0f}"
+    return [
+        *lines,
+        f"{len(decoded.found)} found of {decoded.candidates:,} candidates, of which {false}",
+        rest,
+    ]
+
+
+def _spelled_lines(named: "Spelled") -> list[str]:
+    lines = [
+        f"  {each:08x}: {'not named' if name is None else escaped(name)}"
+        for each, name in named.names.items()
+    ]
+    count = sum(each is not None for each in named.names.values())
+    false = f"{named.expected_false:.2g} of these are expected to be names that nobody wrote"
+    return [*lines, f"{count} of {len(named.names)} named; {false}"]
+
+
+def _spelled_document(named: "Spelled") -> dict[str, object]:
+    return {
+        "spelled": [{"fingerprint": each, "name": name} for each, name in named.names.items()],
+        "tried": named.tried,
+        "expected_false": named.expected_false,
+    }

@@ -2,7 +2,7 @@ import type {
   Client, ClientOptions, Entropy, Outbox, OutboxRecord, Outcome, Task,
 } from './index.js';
 
-/** What `text.json` of `prio text tasks` holds. */
+/** What `text.json` of a text question of a survey holds. */
 export interface TextDescription {
   version: number;
   normalisation: number;
@@ -34,7 +34,7 @@ export class TextQuestion {
   bucket(place: number, answer: string | null): Promise<number>;
 }
 
-/** What `spelling.json` of `prio text spell` holds. */
+/** What `spelling.json` of `prio survey spell` holds. */
 export interface SpellingDescription {
   version: number;
   /** Its description, without the tasks. */

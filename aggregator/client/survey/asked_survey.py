@@ -61,8 +61,12 @@ def read_survey(file: Path | str) -> AskedSurvey:
             belong together with those of the text questions beside it.
         OSError: A file cannot be read.
     """
-    path = Path(file)
-    task, meaning = parse_survey(path.read_text("utf-8-sig"))
+    return survey_in(Path(file).read_text("utf-8-sig"), Path(file))
+
+
+def survey_in(text: str, file: Path) -> AskedSurvey:
+    """Return the survey of a public file, whose text is given; raises as `read_survey` does."""
+    task, meaning = _parsed(text)
     sheet = (
         AnswerSheet.of_meaning(meaning, "survey.json", 0)
         if task is None
@@ -75,11 +79,11 @@ def read_survey(file: Path | str) -> AskedSurvey:
     # Imports NumPy, which an application without text questions needs only at its first report.
     from aggregator.client.text.beside_survey import texts_beside
 
-    texts = texts_beside(path, task, sheet.texts, meaning if task is None else "")
+    texts = texts_beside(file, task, sheet.texts, meaning if task is None else "")
     return AskedSurvey(task, meaning, sheet, texts)
 
 
-def parse_survey(text: str) -> tuple[Task | None, str]:
+def _parsed(text: str) -> tuple[Task | None, str]:
     """Return the task in a survey's public file, if it has one, and the survey's meaning.
 
     Raises `ParameterError` if it is no task file, and no meaning either, or of a task in a group.

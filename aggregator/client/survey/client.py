@@ -68,7 +68,7 @@ class SurveyClient:
             survey of text questions only. Text questions lie beside it, in the folder `text`.
         outbox: The file in which reports wait; `outbox.sqlite` beside the task file unless given.
             An `Outbox` that the caller closes may be given, too.
-        spelled: Folders that `prio text spell --window` made of its text questions. In those
+        spelled: Folders that `prio survey spell` made of its text questions. In those
             windows people are asked for letters, and not for what they write.
         max_bytes: How large that file may become.
         max_age_seconds: How long a report may wait; then it is given up.

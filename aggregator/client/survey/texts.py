@@ -118,7 +118,7 @@ class TextParts:
 
 
 def spelled_of(asked: AskedTexts, folders: Sequence[Path]) -> SpelledTexts:
-    """Return the windows of letters in folders that `prio text spell` made.
+    """Return the windows of letters in folders that `prio survey spell` made.
 
     Raises `ParameterError` if one is of no question, or does not fit it, or two are of one question
     and time; OSError if a file cannot be read.

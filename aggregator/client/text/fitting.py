@@ -55,7 +55,7 @@ class SpelledWindow:
         ):
             raise ParameterError(
                 "interval: its tasks must take reports of whole windows of the question only, "
-                "which `prio text spell --window` makes"
+                "which `prio survey spell` makes"
             )
 
     def meets(self, other: "SpelledWindow") -> bool:
@@ -67,7 +67,7 @@ class SpelledWindow:
 
 
 def read_spelling(folder: Path) -> tuple[Spelling, list[Task]]:
-    """Return the spelling in a folder that `prio text spell` made, and its tasks.
+    """Return the spelling in a folder that `prio survey spell` made, and its tasks.
 
     Raises `ParameterError` if its files do not belong together, OSError if one cannot be read.
     """

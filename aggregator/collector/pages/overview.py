@@ -160,7 +160,7 @@ def _letters_card(asked: Asked, results: Sequence[Reading], made: int) -> Html:
         tag(
             "p",
             "Letters of frequent strings that no list has, one place in each task. ",
-            tag("code", "prio text results"),
+            tag("code", "prio survey results"),
             " makes strings of them.",
         ),
         budget(made, asked.most_releases),

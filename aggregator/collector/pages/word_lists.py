@@ -43,7 +43,7 @@ _SECONDS: Final = 120
 _MOST_WAITING: Final = 4
 _KEPT: Final = 64
 _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\.txt")
-_BY_HAND: Final = "`prio text results` can"
+_BY_HAND: Final = "`prio survey results --words` can"
 
 
 @dataclasses.dataclass(frozen=True, repr=False)

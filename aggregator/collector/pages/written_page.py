@@ -118,14 +118,14 @@ _FOUND = (
     "no_answer",
     "unexplained",
 )
-"""The members that `prio text results --json` has too."""
+"""The members that `prio survey results --words … --json` has too."""
 
 
 def _of_window(looked: Looked, words: Words | None, csrf: str) -> list[Html | None]:
     asked = looked.asked
     if looked.shown is None:
         selects = "The leader selects the batches, so no two tasks have a batch in common: "
-        why = f"{selects}`prio text results` decodes them."
+        why = f"{selects}`Words` of aggregator.results decodes them."
         leader_selects = asked.first.task.batching.leader_selects
         return [tag("p", why if leader_selects else "No window has a result of all tasks yet.")]
     whole = [each for each in looked.windows if asked.is_whole(each)]

@@ -48,7 +48,7 @@ def text(
         exponent: In the guessed tail the k-th most frequent string is held in proportion to
             k^-exponent.
         candidates: How many strings are tried; all fingerprints unless given.
-        found: The JSON of `prio text results --json` of the last window, in place of a guess.
+        found: The JSON of `prio survey results --words … --json`, in place of a guess.
 
     Raises:
         ParameterError: A value is out of its range.

@@ -141,7 +141,7 @@ class Words:
 
     @property
     def document(self) -> dict[str, object]:
-        """The results as JSON, as `prio text results --json` prints them."""
+        """The results as JSON, with the members that `prio survey results --json` has of them."""
         return {"version": 1, "title": self.title, **decoded_document(self.decoded)}
 
     @property

@@ -34,8 +34,7 @@ _STEP: Final = 1.06
 """The ratio of adjacent ranks that have a count each, about as fine as the bins of `Tail.of`."""
 
 _MOST_PEOPLE: Final = 10**9
-_NOT_ONE: Final = "found: not what `prio text results --json` prints of one window"
-_NOT_OF_A_SURVEY: Final = "found: not what `prio survey results --words … --json` prints"
+_NOT_ONE: Final = "found: not what `prio survey results --words … --json` prints"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -113,15 +112,22 @@ def _power_of(known: npt.NDArray[np.float64]) -> float:
 
 
 def last_window(text: str) -> LastWindow:
-    """Return the window in the JSON of `prio text results --json`, or of a page.
+    """Return the last window of the text question in the JSON of `prio survey results --words`.
 
-    Raises `ParameterError` if the text is something else.
+    Or the window in the JSON of a page. Raises `ParameterError` if the text is something else, or
+    has several text questions.
     """
     try:
         document = json.loads(text)
-    except (ValueError, RecursionError):
+        is_page = "found" in document
+        names = set() if is_page else {str(each["name"]) for each in document["texts"]}
+    except (ValueError, TypeError, KeyError, RecursionError):
         raise ParameterError(_NOT_ONE) from None
-    return _window_in(document)
+    if is_page:
+        return _window_in(document)
+    if len(names) != 1:
+        raise ParameterError("found: must have one text question; --show QUESTION chooses it")
+    return last_windows(text, names)[names.pop()]
 
 
 def last_windows(text: str, names: Iterable[str]) -> dict[str, LastWindow]:
@@ -129,23 +135,30 @@ def last_windows(text: str, names: Iterable[str]) -> dict[str, LastWindow]:
 
     Raises `ParameterError` if the text is something else, or lacks a question.
     """
+    found = {}
+    for name, window in newest_windows(text, names).items():
+        try:
+            found[name] = _window_in(window)
+        except ParameterError as error:
+            raise ParameterError(f"text question {name}: {error}") from None
+    return found
+
+
+def newest_windows(text: str, names: Iterable[str]) -> dict[str, Any]:
+    """Return the newest window of each text question, as JSON of what was found; see above."""
     newest: dict[str, tuple[datetime, object]] = {}
     try:
         for each in json.loads(text)["texts"]:
             name, start = str(each["name"]), datetime.fromisoformat(each["start"])
-            if name not in newest or newest[name][0] < start:
+            is_newer = name not in newest or newest[name][0] < start
+            if is_newer and "spelled" not in each:
                 newest[name] = start, each
     except (ValueError, TypeError, KeyError, RecursionError):
-        raise ParameterError(_NOT_OF_A_SURVEY) from None
-    found = {}
+        raise ParameterError(_NOT_ONE) from None
     for name in names:
         if name not in newest:
             raise ParameterError(f"found: has no window of the text question {name}")
-        try:
-            found[name] = _window_in(newest[name][1])
-        except ParameterError as error:
-            raise ParameterError(f"text question {name}: {error}") from None
-    return found
+    return {name: newest[name][1] for name in names}
 
 
 def _window_in(document: Any) -> LastWindow:  # noqa: ANN401  JSON of anything

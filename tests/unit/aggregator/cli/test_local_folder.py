@@ -17,7 +17,7 @@ from tests.support.commands import run_here
 from tests.support.small_disk import small_disk
 from tests.support.texts import WORD
 
-SURVEY = """
+HEAD = """
 title = "Besøg / {title}"
 asked = "patients"
 window = "week"
@@ -26,6 +26,8 @@ min_batch_size = 50
 [budget]
 epsilon = "6"
 windows = 10
+"""
+QUESTIONS = """
 [[question]]
 name = "well"
 kind = "yes-no"
@@ -33,6 +35,7 @@ kind = "yes-no"
 name = "ill"
 kind = "yes-no"
 """
+SURVEY = HEAD + QUESTIONS
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -214,10 +217,10 @@ def test_a_survey_that_one_party_alone_has_is_added_to_the_others_when_asked_aga
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("more", ["", WORD])
-def test_the_next_step_is_one_that_its_own_survey_takes(tmp_path: Path, more: str) -> None:
+@pytest.mark.parametrize("questions", [QUESTIONS, QUESTIONS + WORD, WORD.replace("1/4", "6")])
+def test_the_next_step_is_one_that_its_own_survey_takes(tmp_path: Path, questions: str) -> None:
     folder = LocalFolder.made(tmp_path / "here")
-    (tmp_path / "survey.toml").write_text(SURVEY.format(title="a") + more)
+    (tmp_path / "survey.toml").write_text(HEAD.format(title="a") + questions)
     done = run_here("survey", "new", tmp_path / "survey.toml", "--up", folder.path)
     (step,) = (each for each in done.stdout.splitlines() if each.startswith("  prio survey upload"))
     answers = tmp_path / "answers.csv"
@@ -232,8 +235,7 @@ def test_a_survey_of_text_questions_alone_is_found_shown_and_asked_like_any_othe
     tmp_path: Path,
 ) -> None:
     folder = LocalFolder.made(tmp_path / "here")
-    head, _, _ = SURVEY.format(title="a").partition("[[question]]")
-    (tmp_path / "survey.toml").write_text(head + WORD.replace('"1/4"', '"6"'))
+    (tmp_path / "survey.toml").write_text(HEAD.format(title="a") + WORD.replace("1/4", "6"))
     done = run_here("survey", "new", tmp_path / "survey.toml", "--up", folder.path)
     assert done.returncode == 0, done.stderr
     assert "one person: one report per window for each question, epsilon 6;" in done.stdout

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.cli.steward.text_files import texts_of
+from aggregator.client.survey.asked_survey import read_survey
 from aggregator.codec import encode
 from aggregator.dap.ids import TaskId, encode_base64url
 from aggregator.dap.profile import Role
@@ -64,7 +64,7 @@ def test_a_survey_and_its_text_questions_tasks_are_in_one_file_for_each_party(
     parties = ("--leader", LEADER_URL, "--helper", HELPER_URL, "--collector-config", config)
     done = run_here("survey", "new", survey, "--out", out, *parties)
     assert done.returncode == 0, done.stderr
-    question, tasks = texts_of(out / "task.toml")["word"]
+    question, tasks = read_survey(out / "task.toml").texts["word"]
     assert question.title == "department, word"
     for role in (Role.LEADER, Role.HELPER, Role.COLLECTOR):
         text = (out / f"{role.name.lower()}.toml").read_text("utf-8")

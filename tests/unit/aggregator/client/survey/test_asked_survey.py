@@ -17,10 +17,8 @@ from tests.support.tasks import HELPER_URL
 from tests.support.text import question_tasks
 from tests.support.texts import WORD
 
-NUMBER = {
-    "question": {"kind": "number", "name": "age", "low": "0", "high": "9", "step": "1", "clip": False},
-    "design": "sum",
-}
+AGE = {"kind": "number", "name": "age", "low": "0", "high": "9", "step": "1", "clip": False}
+NUMBER = {"question": AGE, "design": "sum"}
 WINDOW = {"window": 168, "window_start": 0, "population": "patients", "max_releases": 52}
 
 
@@ -133,6 +131,27 @@ def test_nor_leave_a_question_out_nor_give_one_tasks_of_another_survey_or_party(
     write_text(folder, "word", meaning(), leader=HELPER_URL, helper="https://other.example/")
     with pytest.raises(ParameterError, match="word: its tasks have another leader than"):
         read_survey(folder / "survey.json")
+
+
+def test_a_changed_description_is_refused_and_so_is_another_order_of_tasks(folder: Path) -> None:
+    file = folder / "text" / "word" / "text.json"
+    ours = file.read_text()
+    changes = {
+        "task 1 of 8: was not made for this question": ours.replace("Visits, word", "Which tree?"),
+        "was not made for this question and this place in": ours.replace('s": 16', 's": 64'),
+        "tasks: the question has 9, not 8": ours.replace('"tasks": 8', '"tasks": 9'),
+        "normal form 1 only": ours.replace('"normalisation": 1', '"normalisation": 2'),
+        "its meaning or its task_ids": ours.replace('"meaning": "', '"meaning": "00'),
+    }
+    for said, text in changes.items():
+        assert text != ours
+        file.write_text(text)
+        with pytest.raises(ParameterError, match=said):
+            read_survey(folder / "survey.json")
+    file.write_text(ours)
+    asked, tasks = read_survey(folder / "survey.json").texts["word"]
+    with pytest.raises(ParameterError, match="task 1 of 8: was not made for this question and"):
+        asked.check(tasks[::-1])
 
 
 def test_a_question_is_the_same_whichever_survey_asks_it(folder: Path) -> None:

@@ -18,8 +18,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from aggregator.cli.steward.text import app
-from aggregator.cli.steward.text_files import read_question
+from aggregator.cli.steward.survey import app
 from aggregator.client import (
     AlreadyAnswered,
     AnswerError,
@@ -30,6 +29,7 @@ from aggregator.client import (
     SurveyClient,
 )
 from aggregator.client.making import Put
+from aggregator.client.survey.asked_survey import read_survey
 from aggregator.client.text.beside_survey import texts_beside
 from aggregator.client.text.strings import fingerprint
 from aggregator.client.text.toss import Toss
@@ -475,21 +475,21 @@ def test_files_of_another_question_or_tasks_in_another_order_are_refused(
 
 
 FAR = 2**32
-"""A moment that no clock of a test has passed; `prio text spell` asks for no past window."""
+"""A moment that no clock of a test has passed; `prio survey spell` asks for no past window."""
 
 LETTERS = SURVEY.replace("buckets = 16", "buckets = 32").replace(f"tasks = {TASKS}", "tasks = 8")
 
 
 def write_spelling(made: Path, out: Path, *arguments: str) -> list[Task]:
-    """Write what `prio text spell` makes of the question; return the tasks."""
-    asked = made / "text" / "word"
-    question = read_question(asked)[0]
+    """Write what `prio survey spell` makes of the question; return the tasks."""
+    question, _ = read_survey(made / "task.toml").texts["word"]
     prints = [fingerprint(each, question.meaning) for each in ("knee", "back")]
     found = [{"fingerprint": each, "names": [], "count": 9.5} for each in prints]
     words = out.with_suffix(".json")
-    words.write_text(json.dumps({"found": found}))
+    window = {"name": "word", "start": "2026-11-02T00:00:00+00:00", "found": found}
+    words.write_text(json.dumps({"texts": [window]}))
     options = ["--found", str(words), "--alphabet", "abcdekn", "--out", str(out), *arguments]
-    spelled = CliRunner().invoke(app, ["spell", str(asked), *options])
+    spelled = CliRunner().invoke(app, ["spell", str(made / "task.toml"), *options])
     assert spelled.exit_code == 0, (spelled.output, spelled.exception)
     return tasks_from_toml((out / "tasks.toml").read_text("utf-8"))
 

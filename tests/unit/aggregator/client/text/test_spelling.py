@@ -31,7 +31,7 @@ TASKS = question_tasks(QUESTION, window={"window": 10})
 
 
 def spelling_tasks(spelling: Spelling) -> list[Task]:
-    """Return its tasks, as `prio text spell` makes them of the question's."""
+    """Return its tasks, as `prio survey spell` makes them of the question's."""
     others = question_tasks(QUESTION, 100)
     return [
         task_from_table(

@@ -55,7 +55,7 @@ def test_the_tail_is_taken_from_the_last_window_for_as_many_people_or_more(tmp_p
 @pytest.mark.parametrize(
     ("found", "words"),
     [
-        ("[]", "found: not what `prio text results --json` prints"),
+        ("[]", "found: not what `prio survey results --words"),
         (of_last(found=None), "found: not what"),
         (of_last(threshold=float("inf")), "found: not what"),
         (of_last(unexplained=1e300), "found: not what"),

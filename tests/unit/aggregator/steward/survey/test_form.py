@@ -16,7 +16,7 @@ from aggregator import __version__
 from aggregator.cli.client.module_route import PATH
 from aggregator.cli.steward import survey_form
 from aggregator.cli.steward.form_site import form_site, surveys_in
-from aggregator.cli.steward.text_files import public_files
+from aggregator.cli.steward.survey_texts import public_files
 from aggregator.client.module import joined_module, joined_text
 from aggregator.errors import ParameterError
 from aggregator.protocol.task_file import task_to_toml

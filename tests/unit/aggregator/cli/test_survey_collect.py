@@ -1,0 +1,235 @@
+"""`prio survey collect` and `results`: text questions are collected once, and shown with words."""
+
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from aggregator.client.survey.asked_survey import AskedSurvey, read_survey
+from aggregator.client.text.strings import fingerprint
+from aggregator.collector import store
+from aggregator.dap.ids import encode_base64url
+from aggregator.protocol.task import Task
+from tests.support.collector_world import MONDAY, WEEK, CollectorWorld
+from tests.support.commands import Done, run_here
+from tests.support.ports import free_ports
+from tests.support.survey_folders import write_survey_folder
+from tests.support.surveys import VISITS, department
+from tests.support.text import Fingerprints, released
+from tests.support.texts import WORD
+
+TASKS = 8
+START = MONDAY - 300 * WEEK
+"""Of a window that is over, whatever the clock says."""
+WINDOW = ("--window", START.isoformat())
+VALUES = [600] + [number % 5 - 2 for number in range(31)]
+"""Nobody answered; the rest is noise."""
+DRINK = WORD.replace("= 16", "= 32").replace('"word"', '"drink"').replace("What hurts?", "A drink?")
+ALONE = VISITS + DRINK.replace('"1/4"', '"1"')
+BOTH = VISITS + DRINK + department()
+
+
+class Asked:
+    """A survey in a folder, and its collector, whose leader is away."""
+
+    def __init__(self, folder: Path, survey: str = ALONE, lists: Path | None = None) -> None:
+        (port,) = free_ports(1)
+        self.folder, made = folder, folder / "made"
+        tasks = write_survey_folder(made, survey, leader=f"http://127.0.0.1:{port}/")
+        self.file = made / ("survey.json" if not tasks[""] else "task.toml")
+        self.survey: AskedSurvey = read_survey(self.file)
+        self.tasks = tasks["drink"]
+        self.config = folder / "service.toml"
+        more = "" if lists is None else f'service.word_lists = "{lists}"\n'
+        self.config.write_text(
+            f'service.role = "collector"\nservice.database = "collector.sqlite"\n{more}'
+            f'keys.store_key = "{encode_base64url(bytes(32))}"\n'
+        )
+        self.config.chmod(0o600)
+
+    def begin(self) -> None:
+        CollectorWorld(self.folder, *self.survey.tasks).database.close()
+
+    def finish(self, *tasks: Task, values: Sequence[int] = VALUES, weeks: int = 0) -> None:
+        world = CollectorWorld(self.folder)
+        for task in tasks:
+            world.finish(task, START + weeks * WEEK, list(values), WEEK)
+        world.database.close()
+
+    def release(self, held: Mapping[str, int], weeks: int = 0) -> None:
+        """Collect a window in which this many people held some strings."""
+        question, tasks = self.survey.texts["drink"]
+        prints = np.array([fingerprint(each, question.meaning) for each in held], np.uint32)
+        rng = np.random.default_rng(3 + weeks)
+        tables = released(question.hashes, prints, np.array([*held.values()]), 1, rng)
+        for task, row in zip(tasks, tables.tolist(), strict=True):
+            self.finish(task, values=row, weeks=weeks)
+
+    def collections(self) -> list[bytes]:
+        world = CollectorWorld(self.folder)
+        found = world.database.read_sync("list", store.list_collections)
+        world.database.close()
+        return sorted(each.collection_id for each in found)
+
+    def collect(self, *arguments: str) -> Done:
+        where = ("--config", self.config, "--wait", "0")
+        return run_here("survey", "collect", self.file, *where, *arguments)
+
+    def results(self, *arguments: str | Path) -> Done:
+        return run_here("survey", "results", self.file, "--config", self.config, *arguments)
+
+
+def test_what_is_missing_is_asked_for_once_and_what_is_there_is_found_again(tmp_path: Path) -> None:
+    asked = Asked(tmp_path)
+    asked.begin()
+    asked.finish(*asked.tasks[:7])
+    for _ in range(2):
+        done = asked.collect(*WINDOW)
+        assert done.returncode == 3
+        assert "of Visits, drink: the batch was not ready" in done.stderr
+        assert "7 of 8 tasks are collected, and all are needed" in done.stdout
+    before = asked.collections()
+    assert len(before) == TASKS
+    asked.finish(asked.tasks[7])
+    # The leader is away: nothing is asked of it any more.
+    done = asked.collect(*WINDOW)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "drink, 2021-02-01 to 2021-02-07: 4,800 people took part\n"
+    assert asked.collections() == before
+    words = tmp_path / "words.txt"
+    words.write_text("tea\n")
+    shown = asked.results("--words", words, "--json")
+    (document,) = json.loads(shown.stdout)["texts"]
+    assert (document["people"], document["found"]) == (4800, [])
+    assert document["no_answer"] == pytest.approx(4800, abs=20)
+
+
+@pytest.mark.slow
+def test_a_survey_with_other_questions_shows_their_figures_and_then_the_words(
+    tmp_path: Path,
+) -> None:
+    asked = Asked(tmp_path, BOTH)
+    asked.begin()
+    assert asked.survey.task is not None
+    for weeks in (0, 1):
+        asked.finish(asked.survey.task, values=[400, 200, 0], weeks=weeks)
+        asked.release({"tea": 4000, "kvass": 2000}, weeks)
+    words = tmp_path / "words.txt"
+    words.write_text("tea\nwater\n")
+    shown = asked.results("--words", words)
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.index("surgery") < shown.stdout.index("drink, 2021-02-01")
+    assert shown.stdout.count("  tea: ") == 2
+    one = asked.results("--words", words, "--window", "2021-02-09", "--json")
+    document = json.loads(one.stdout)
+    assert {row["window"] for row in document["rows"]} == {"2021-02-08 to 2021-02-14"}
+    assert [each["start"] for each in document["texts"]] == ["2021-02-08T00:00:00+00:00"]
+    only = asked.results("--words", words, "--show", "drink", "--json")
+    assert [len(json.loads(only.stdout)[name]) for name in ("rows", "texts")] == [0, 2]
+    only = asked.results("--words", words, "--show", "department", "--json")
+    assert len(json.loads(only.stdout)["rows"]) > 0
+    assert json.loads(only.stdout)["texts"] == []
+
+
+def test_what_is_in_no_list_is_counted_by_its_fingerprint_in_the_latest_window(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = Asked(tmp_path)
+    asked.begin()
+    for weeks, held in enumerate([{"water": 4000}, {"tea": 4000, "kvass": 2000}]):
+        asked.release(held, weeks)
+    words = tmp_path / "words.txt"
+    words.write_text("tea\nwater\n")
+    meaning = asked.survey.texts["drink"][0].meaning
+    prints = np.array([fingerprint(each, meaning) for each in ("tea", "kvass")], np.uint32)
+    monkeypatch.setattr(
+        "aggregator.steward.text.candidates.Enumerated", functools.partial(Fingerprints, prints)
+    )
+    lines = asked.results("--words", words, "--all").stdout.splitlines()
+    assert lines[0].startswith("drink, 2021-02-08 to 2021-02-14: ")
+    assert lines[1].startswith("  tea: ")
+    assert lines[2].startswith(f"  in no list (fingerprint {prints[1]:08x}): ")
+    assert "2021-02-01" not in "".join(lines)
+    by_list = asked.results("--words", words).stdout
+    assert "no list" not in by_list
+    assert by_list.count("people took part") == 2
+
+
+def test_without_a_list_the_collectors_own_are_tried_or_nothing_is_named(tmp_path: Path) -> None:
+    lists = tmp_path / "lists"
+    lists.mkdir()
+    (lists / "drinks.txt").write_text("tea\n")
+    for number, folder in enumerate([None, lists]):
+        place = tmp_path / str(number)
+        place.mkdir()
+        asked = Asked(place, lists=folder)
+        asked.begin()
+        asked.release({"tea": 4000})
+        shown = asked.results().stdout
+        assert "people took part" in shown
+        assert ("  tea: " in shown) == (folder is not None)
+        assert ("name strings with --words" in shown) == (folder is None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "window: give either --last or --window"),
+        (("--window", "now"), "is not over: "),
+        (("--window", "now"), "; --now collects it now and refuses every later answer of it"),
+        (("--last", "day"), "last: must be a whole number of the survey's windows"),
+        (WINDOW, "this collector lacks 8 of the survey's 8 tasks, such as "),
+    ],
+)
+def test_what_names_no_window_is_refused_and_nothing_is_asked(
+    tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    asked = Asked(tmp_path)
+    CollectorWorld(tmp_path).database.close()
+    done = asked.collect(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert asked.collections() == []
+
+
+def test_with_now_the_window_of_now_is_asked_for_by_both_commands(tmp_path: Path) -> None:
+    for number, name in enumerate(["collect", "results"]):
+        place = tmp_path / str(number)
+        place.mkdir()
+        asked = Asked(place)
+        asked.begin()
+        world = CollectorWorld(place)
+        units = asked.tasks[0].policy.window
+        assert units is not None
+        unit = asked.tasks[0].time_precision
+        first = units.first_unit(int(datetime.now(UTC).timestamp()) // unit) * unit
+        for task in asked.tasks:
+            world.finish(task, datetime.fromtimestamp(first, UTC), VALUES, WEEK)
+        world.database.close()
+        done = asked.collect("--now") if name == "collect" else asked.results("--now")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "4,800 people took part" in done.stdout
+        assert len(asked.collections()) == TASKS
+
+
+@pytest.mark.parametrize(
+    ("survey", "arguments", "message"),
+    [
+        (VISITS + department(), ("--all",), "all: the survey has no text question"),
+        (BOTH, ("--show", "drinks"), "show: the survey has no question 'drinks'"),
+        (BOTH, ("--show", "drink", "--changes"), "changes: drink is a text question"),
+        (ALONE, ("--window", "soon"), "window: must be ISO 8601"),
+    ],
+)
+def test_results_of_what_the_survey_does_not_have_are_refused(
+    tmp_path: Path, survey: str, arguments: tuple[str, ...], message: str
+) -> None:
+    own = write_survey_folder(tmp_path / "made", survey)[""]
+    file = tmp_path / "made" / ("task.toml" if own else "survey.json")
+    done = run_here("survey", "results", file, *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
