@@ -118,7 +118,7 @@ class Outbox:
             execute(f"PRAGMA page_size = {_PAGE}")
             execute("PRAGMA journal_mode = WAL")
             execute("PRAGMA synchronous = FULL")  # a record is on the disk when `add` returns
-            # `settle` empties the log; before, it takes a group of people without a sync in between.
+            # `settle` empties the log, which takes a group of people without a sync in between.
             execute("PRAGMA wal_autocheckpoint = 8192")
             execute("PRAGMA secure_delete = ON")  # answers are overwritten, not only unlinked
             execute(f"PRAGMA max_page_count = {max(16, max_bytes // _PAGE)}")

@@ -100,13 +100,8 @@ def check_kept(task: Task) -> None:
     if group is not None:
         raise ParameterError(
             f"group: the task has place {group.place} in {group.name!r}. A person may be in only "
-<<<<<<< HEAD
             "one place, and this client keeps nobody to one: name the person (`prio upload "
             "--state … --person …`), or ask in a survey"
-=======
-            "one place, and this client keeps nobody to one: use Contributions (`prio upload "
-            "--state`) or, of a survey, SurveyClient (`prio survey upload`)"
->>>>>>> 11242218 (Make one command of each that asks what people write: those of surveys)
         )
 
 

@@ -22,6 +22,7 @@ from aggregator.protocol.groups import cost_of_a_person
 from aggregator.protocol.provisioning import read_provisions
 from aggregator.protocol.task import Task
 from aggregator.service.storage.ledger.charges import costs_in
+from aggregator.steward.survey import Meaning
 from tests.support.commands import run_here
 from tests.support.entropy import SeededEntropy
 from tests.support.pair import NOW, Pair
@@ -94,7 +95,10 @@ class Held:
 
     def windows(self, *spelled: Path) -> list[TextWindow]:
         letters = spelled_of(self.survey.texts, spelled)
-        return text_windows(self.survey, letters, lambda task: self.results.get(task.task_id, []))
+        windows = Meaning.from_json(self.survey.meaning).windows
+        return text_windows(
+            self.survey, letters, windows, lambda task: self.results.get(task.task_id, [])
+        )
 
 
 def found_in(window: TextWindow, candidates: Sequence[str]) -> Mapping[str, object]:

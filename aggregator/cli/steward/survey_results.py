@@ -81,7 +81,7 @@ def collect(
     own = [(each.task, each.batch()) for each in collected if each.task == asked.task]
     made = SurveyResults(own).table()
     texts = text_windows(
-        asked, letters, lambda task: [each for each in collected if each.task == task]
+        asked, letters, windows, lambda task: [each for each in collected if each.task == task]
     )
     if as_json:
         shown = _texts_document(texts) if asked.texts else {}
@@ -179,7 +179,7 @@ def results(
         _end_in(troubles)
     with Collector.open(config) as collector:
         found = [] if asked.task is None else list(collector.results(asked.task))
-        texts = text_windows(asked, letters, collector.results)
+        texts = text_windows(asked, letters, windows, collector.results)
         lists = collector.word_lists if words is None else words
     found = [each for each in found if start in (None, each.start)]
     texts = [each for each in texts if start in (None, each.start) and show in (None, each.name)]

@@ -80,11 +80,12 @@ class TextWindow:
 def text_windows(
     asked: "AskedSurvey",
     letters: "SpelledTexts",
+    windows: "Windows",
     results_of: "Callable[[Task], Iterable[Collected]]",
 ) -> list[TextWindow]:
     """Return what was collected of a survey's text questions, each question's first window first.
 
-    `results_of` returns all collected results of a task.
+    `results_of` returns all collected results of a task; those of no window are left out.
     """
     found = []
     for name, (question, of_question) in asked.texts.items():
@@ -96,7 +97,11 @@ def text_windows(
             by_start: dict[datetime, list[Collected]] = {}
             for task in tasks:
                 for each in results_of(task):
-                    by_start.setdefault(each.start, []).append(each)
+                    if (windows.start(each.start), windows.end(each.start)) == (
+                        each.start,
+                        each.end,
+                    ):
+                        by_start.setdefault(each.start, []).append(each)
             found += [
                 TextWindow(name, start, what, tasks, by_start[start]) for start in sorted(by_start)
             ]

@@ -9,11 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from aggregator.cli.steward.survey_words import text_windows
 from aggregator.client.survey.asked_survey import AskedSurvey, read_survey
 from aggregator.client.text.strings import fingerprint
-from aggregator.collector import store
+from aggregator.collector import Collected, store
 from aggregator.dap.ids import encode_base64url
 from aggregator.protocol.task import Task
+from aggregator.steward.survey import Meaning
 from tests.support.collector_world import MONDAY, WEEK, CollectorWorld
 from tests.support.commands import Done, run_here
 from tests.support.ports import free_ports
@@ -106,6 +108,18 @@ def test_what_is_missing_is_asked_for_once_and_what_is_there_is_found_again(tmp_
     (document,) = json.loads(shown.stdout)["texts"]
     assert (document["people"], document["found"]) == (4800, [])
     assert document["no_answer"] == pytest.approx(4800, abs=20)
+
+
+def test_a_collection_of_no_window_is_none_of_the_survey(tmp_path: Path) -> None:
+    asked = Asked(tmp_path)
+    windows = Meaning.from_json(asked.survey.meaning).windows
+
+    def results_of(task: Task) -> list[Collected]:
+        return [Collected(task, START, START + weeks * WEEK, {}) for weeks in (1, 2)]
+
+    (found,) = text_windows(asked.survey, {}, windows, results_of)
+    assert found.is_whole
+    assert {each.end for each in found.collected} == {START + WEEK}
 
 
 @pytest.mark.slow
