@@ -20,7 +20,7 @@ _ANYWHERE: Final = frozenset(
         "time_format",
     }
 )
-_FLOOR: Final = frozenset(
+_REQUIREMENTS: Final = frozenset(
     {
         *("exact_results", "limit_required", "max_delta", "max_epsilon", "max_rho"),
         *("min_batch_size", "population_required"),
@@ -48,7 +48,7 @@ _OF: Final[Mapping[str, frozenset[str]]] = {
     "plan compose": _CIRCUIT | {"max_reports_per_person", "which", "release_delta"},
     "plan error": _CIRCUIT | {"confidence", "max_reports_per_person"},
     "plan risk": _CIRCUIT | {"k", "published"},
-    "survey upload": _FLOOR,
+    "survey upload": _REQUIREMENTS,
     "task new": frozenset(
         {
             "batch_mode",
@@ -61,7 +61,7 @@ _OF: Final[Mapping[str, frozenset[str]]] = {
             "window_start",
         }
     ),
-    "upload": _FLOOR,
+    "upload": _REQUIREMENTS,
 }
 """The advanced options of each command, by the names that lead to it."""
 

@@ -28,7 +28,7 @@ from aggregator.dap.times import DAY
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ParameterError
 from aggregator.protocol.groups import check_kept
-from aggregator.protocol.requirements import Floor, check_floor
+from aggregator.protocol.requirements import Requirements, check_requirements
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_toml
 from aggregator.vdaf.circuits.measurements import Measurement
@@ -61,7 +61,7 @@ class Reporter:
         clock: What time it is.
         sender: Sends requests.
         on_settled: Called for each report, after its outcome is stored.
-        floor: The least protection of a task that this client takes part in.
+        requirements: What this client requires of a task before it takes part.
         max_age_seconds: How long a report may wait. If the leader declines it after that, and on
             several days, it is given up.
         reports_per_request: The most reports of one request.
@@ -70,7 +70,7 @@ class Reporter:
             too. If not, the outbox does, of persons that are named.
 
     Raises:
-        ParameterError: A task is below the floor.
+        ParameterError: A task protects too little.
     """
 
     def __init__(
@@ -82,14 +82,14 @@ class Reporter:
         clock: Clock | None = None,
         sender: Sender | None = None,
         on_settled: Settled = lambda _key, _claim, _outcome: None,
-        floor: Floor | None = None,
+        requirements: Requirements | None = None,
         max_age_seconds: int = MAX_AGE_SECONDS,
         reports_per_request: int = REPORTS_PER_REQUEST,
         beside: Sequence[Beside] = (),
         keeps_places: bool = False,
     ) -> None:
         for each in (task, *(each for each, _ in beside)):
-            check_floor(each, floor or Floor(), "this client")
+            check_requirements(each, requirements or Requirements(), "this client")
         if reports_per_request < 1:
             raise ParameterError(
                 f"reports_per_request must be 1 or more, not {reports_per_request}"

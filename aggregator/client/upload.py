@@ -25,7 +25,7 @@ from aggregator.clock import Clock, SystemClock
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.groups import check_kept
-from aggregator.protocol.requirements import Floor
+from aggregator.protocol.requirements import Requirements
 from aggregator.protocol.task import Task
 from aggregator.vdaf.circuits.measurements import Measurement
 
@@ -66,12 +66,12 @@ class Client:
         sender: Sends the requests; over HTTP without a proxy by default.
         entropy: Where report ids, shares and HPKE keys come from.
         clock: What time a report is of.
-        floor: The least protection of the tasks that the client takes part in.
+        requirements: What the client requires of a task before it takes part.
         keeps_places: Whether the caller keeps each person to one place of the task's group.
         reports_per_request: The most reports of one request.
 
     Raises:
-        ParameterError: The task is below the floor.
+        ParameterError: The task protects too little.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Client:
         sender: Sender | None = None,
         entropy: Entropy | None = None,
         clock: Clock | None = None,
-        floor: Floor | None = None,
+        requirements: Requirements | None = None,
         keeps_places: bool = False,
         reports_per_request: int = REPORTS_PER_REQUEST,
     ) -> None:
@@ -96,7 +96,7 @@ class Client:
             entropy=entropy,
             clock=self._clock,
             sender=sender,
-            floor=floor,
+            requirements=requirements,
             max_age_seconds=_FOR_EVER,
             reports_per_request=reports_per_request,
             keeps_places=keeps_places,
@@ -190,7 +190,7 @@ class AsyncClient:
         sender: Sender | None = None,
         entropy: Entropy | None = None,
         clock: Clock | None = None,
-        floor: Floor | None = None,
+        requirements: Requirements | None = None,
         keeps_places: bool = False,
         reports_per_request: int = REPORTS_PER_REQUEST,
     ) -> None:
@@ -200,7 +200,7 @@ class AsyncClient:
             sender=sender,
             entropy=entropy,
             clock=clock,
-            floor=floor,
+            requirements=requirements,
             keeps_places=keeps_places,
             reports_per_request=reports_per_request,
         )

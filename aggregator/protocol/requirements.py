@@ -1,4 +1,4 @@
-"""The floor: the least protection that a party requires of the tasks it takes part in.
+"""What a party requires of the tasks it takes part in: how much they must protect people.
 
 A task is what its makers agreed on. An aggregator or a client that requires more protection refuses
 the task, when it is added and again whenever it is served.
@@ -28,7 +28,7 @@ DEFAULT_MAX_RHO = Fraction(1)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Floor:
+class Requirements:
     """What a party requires of a task; each largest value applies to one release.
 
     A given `max_rho` applies to all noise. Without one, Gaussian noise has at most
@@ -71,43 +71,45 @@ class Floor:
         return DEFAULT_MAX_EPSILON if self.max_epsilon is None else self.max_epsilon
 
 
-def check_floor(task: "Task", floor: Floor, who: str = "this aggregator") -> None:
+def check_requirements(
+    task: "Task", requirements: Requirements, who: str = "this aggregator"
+) -> None:
     """Refuse, as `ParameterError`, a task that protects people less than we require.
 
     The message names the setting and the limit, and calls us `who`.
     """
-    if task.min_batch_size < floor.min_batch_size:
+    if task.min_batch_size < requirements.min_batch_size:
         raise ParameterError(
-            f"min_batch_size: {who} requires at least {floor.min_batch_size}, "
+            f"min_batch_size: {who} requires at least {requirements.min_batch_size}, "
             f"not {task.min_batch_size}"
         )
     policy = task.policy
-    if floor.populations and policy.population not in floor.populations:
+    if requirements.populations and policy.population not in requirements.populations:
         given = f"names {policy.population!r}" if policy.population else "names none"
         raise ParameterError(
-            f"population: {who} takes only tasks of {', '.join(sorted(floor.populations))}, "
+            f"population: {who} takes only tasks of {', '.join(sorted(requirements.populations))}, "
             f"and the task {given}"
         )
-    if floor.limit_required and not policy.has_limit:
+    if requirements.limit_required and not policy.has_limit:
         raise ParameterError(f"privacy: {who} accepts only tasks with a budget or max_releases")
     if policy.mechanism.is_noisy:
-        _check_noise(task, floor, who)
-    elif not floor.takes_exact_results:
+        _check_noise(task, requirements, who)
+    elif not requirements.takes_exact_results:
         raise ParameterError(f"privacy: {who} accepts no task without noise: its results are exact")
 
 
-def _check_noise(task: "Task", floor: Floor, who: str) -> None:
+def _check_noise(task: "Task", requirements: Requirements, who: str) -> None:
     mechanism, circuit = task.policy.mechanism, task.prio3.circuit
     promised, cost = mechanism.guarantee(circuit), mechanism.cost(circuit, 1)
-    rho, max_rho = promised.rho, floor.max_rho
-    if max_rho is None and rho is not None and floor.largest_epsilon is not None:
+    rho, max_rho = promised.rho, requirements.max_rho
+    if max_rho is None and rho is not None and requirements.largest_epsilon is not None:
         max_rho = DEFAULT_MAX_RHO
     # A release whose noise has a delta of its own has no rho: its loss may be infinite.
     if rho is None and cost is not None and cost.delta == 0:
         rho = cost.rho
     for name, largest, value in (
-        ("epsilon", floor.largest_epsilon, promised.epsilon),
-        ("delta", floor.max_delta, promised.delta),
+        ("epsilon", requirements.largest_epsilon, promised.epsilon),
+        ("delta", requirements.max_delta, promised.delta),
         ("rho", max_rho, rho),
     ):
         if largest is not None and (value is None or value > largest):

@@ -110,7 +110,7 @@ def test_everybody_is_counted_once_over_a_network_that_is_slow_and_tears(
     folder = LocalFolder.made(tmp_path / "prio-up")
     for party in ("leader", "helper"):
         with folder.config(party).open("a") as file:
-            file.write('\n[floor]\nmax_epsilon = "100000000"\n')
+            file.write('\n[requirements]\nmax_epsilon = "100000000"\n')
     began = time.monotonic()
     with is_up(tmp_path, "survey.toml") as up:
         (link,) = re.findall(r"is answered at: (.*)$", up.said, re.MULTILINE)

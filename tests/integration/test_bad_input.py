@@ -33,7 +33,7 @@ from aggregator.dap.profile import DAP_18
 from aggregator.dap.report_errors import AnyReportError, ReportError
 from aggregator.dap.resources import media_type
 from aggregator.dap.times import Interval, Time
-from aggregator.protocol.requirements import Floor
+from aggregator.protocol.requirements import Requirements
 from aggregator.service.leader import upload_checks
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.tables import collection_jobs
@@ -537,15 +537,15 @@ async def test_a_released_share_is_repeated_until_it_is_deleted_and_then_never_m
     assert (await ask_share(pair, request)).problem_type == "batchOverlap"
 
 
-# --- floors
+# --- requirements
 
 
-async def test_an_aggregator_refuses_a_task_below_its_floor(tmp_path: Path) -> None:
+async def test_an_aggregator_refuses_a_task_that_protects_too_little(tmp_path: Path) -> None:
     pair = Pair(
         tmp_path,
         make_task(privacy=LAPLACE),
-        leader_floor=Floor(min_batch_size=3, max_epsilon=Fraction(1, 2)),
-        helper_floor=Floor(max_epsilon=Fraction(1, 3)),
+        leader_requirements=Requirements(min_batch_size=3, max_epsilon=Fraction(1, 2)),
+        helper_requirements=Requirements(max_epsilon=Fraction(1, 3)),
     )
     await pair.provision()
     assert (await pair.upload(await pair.reports([0]))).status == ()

@@ -29,7 +29,7 @@ from aggregator.dap.profile import DAP_18
 from aggregator.dap.report_errors import AnyReportError, ReportError
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.leader_selected import LeaderSelected
-from aggregator.protocol.requirements import Floor
+from aggregator.protocol.requirements import Requirements
 from aggregator.protocol.task import Task
 from aggregator.service.config import CollectorSettings
 from aggregator.service.storage.batches.closed import mark_collected
@@ -265,17 +265,17 @@ async def test_a_batch_that_the_helper_refused_does_not_stand_in_the_way_of_the_
         assert await next_batch(pair) == (1,)
 
 
-FLOOR, TOKEN = "its floor was raised", "a token was retired"
+REQUIREMENTS, TOKEN = "more is required now", "a token was retired"
 
 
-@pytest.mark.parametrize("wrong", [FLOOR, TOKEN])
+@pytest.mark.parametrize("wrong", [REQUIREMENTS, TOKEN])
 async def test_a_batch_outlasts_a_wrong_setting_of_the_helper(tmp_path: Path, wrong: str) -> None:
     async with running(tmp_path) as pair:
         await upload(pair, [1, 1, 1])
         await pair.work_until_idle()
         task_id, helper = pair.task.task_id.value, pair.helper
-        if wrong == FLOOR:
-            helper.floor = Floor(min_batch_size=100)
+        if wrong == REQUIREMENTS:
+            helper.requirements = Requirements(min_batch_size=100)
             helper.restart()
         else:
             new = hash_token("another")
@@ -287,10 +287,10 @@ async def test_a_batch_outlasts_a_wrong_setting_of_the_helper(tmp_path: Path, wr
             await pair.work()
             pair.clock.advance(1800)
         failed = await pair.poll(asked.headers["location"])
-        expected = "task-refused" if wrong == FLOOR else "collection-failed"
+        expected = "task-refused" if wrong == REQUIREMENTS else "collection-failed"
         assert failed.problem_type == expected
-        if wrong == FLOOR:
-            helper.floor = Floor()
+        if wrong == REQUIREMENTS:
+            helper.requirements = Requirements()
             helper.restart()
         else:
             await pair.leader.database.run(

@@ -11,7 +11,7 @@ from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import OWN_NAMESPACE
 from aggregator.dap.profile import ERROR_NAMESPACE, Role
 from aggregator.protocol.reports import report_sizes
-from aggregator.protocol.requirements import Floor
+from aggregator.protocol.requirements import Requirements
 from aggregator.protocol.task_file import task_to_toml
 from aggregator.service.runtime.status import read_aggregator_health
 from aggregator.service.storage.engine import tables
@@ -64,12 +64,12 @@ async def jobs(pair: Pair) -> list[tuple[str, bytes, str | None, bytes | None]]:
 async def test_a_wrong_setting_at_the_helper_loses_no_report(pair: Pair) -> None:
     """As when `min_batch_size` is too high there for a while."""
     await pair.upload(await pair.reports([0, 1, 2, 3] * 250))
-    pair.helper.floor = Floor(min_batch_size=100)
+    pair.helper.requirements = Requirements(min_batch_size=100)
     pair.helper.restart()
     await work_for_long(pair)
     assert await counts(pair) == {}
     assert all("does not take part in the task" in str(job[2]) for job in await jobs(pair))
-    pair.helper.floor = Floor()
+    pair.helper.requirements = Requirements()
     pair.helper.restart()
     assert (await pair.collect()).report_count == 1000
 

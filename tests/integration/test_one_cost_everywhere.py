@@ -105,7 +105,7 @@ def _one_row_more(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def ledger_of(task: Task, directory: Path, releases: int) -> dict[str, Any]:
     """Return what `prio ledger` prints after this many releases."""
-    file = service_file(directory, "helper", 'floor.max_delta = "1/1000"\n')
+    file = service_file(directory, "helper", 'requirements.max_delta = "1/1000"\n')
     key, each = task.task_id.value, charge_of(task)
     with open_aggregator(file) as party:
         take_part(party, provision(task, SeededEntropy(1))[Role.HELPER])

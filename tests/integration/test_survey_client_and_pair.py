@@ -16,7 +16,7 @@ from aggregator.client import AlreadyAnswered, SurveyClient
 from aggregator.client.survey import client as survey_client
 from aggregator.collector.results.result import Result
 from aggregator.dap.times import DAY, Interval
-from aggregator.protocol.requirements import Floor
+from aggregator.protocol.requirements import Requirements
 from aggregator.protocol.task import Task, info_with_digest
 from aggregator.protocol.task_file import task_from_toml, task_to_toml, tasks_to_json
 from aggregator.steward.survey import Meaning
@@ -77,7 +77,7 @@ def asked(tmp_path: Path) -> Iterator[tuple[Site, Task, Path]]:
 
 def begin(file: Path) -> SurveyClient:
     """Return the client of another process, over the same files."""
-    return SurveyClient(file, clock=ManualClock(NOW), floor=Floor(any_epsilon=True))
+    return SurveyClient(file, clock=ManualClock(NOW), requirements=Requirements(any_epsilon=True))
 
 
 def finish(file: Path) -> None:

@@ -11,7 +11,7 @@ from aggregator.client import AlreadyAnswered, Outbox, SurveyClient
 from aggregator.client.survey.answer_sheet import AnswerSheet
 from aggregator.client.text.beside_survey import texts_beside
 from aggregator.dap.times import DAY, Interval
-from aggregator.protocol.requirements import Floor
+from aggregator.protocol.requirements import Requirements
 from aggregator.protocol.task import Task
 from aggregator.steward.survey import Meaning
 from tests.support import pair
@@ -59,8 +59,15 @@ def asked(
     monkeypatch.setattr(pair, "LEADER_URL", urls[0])
     monkeypatch.setattr(pair, "HELPER_URL", urls[1])
     made = write_survey_folder(tmp_path / "made", SURVEY, *urls)
-    floor = Floor(any_epsilon=True)
-    site = Site(Pair(tmp_path, made[""][0], leader_floor=floor, helper_floor=floor))
+    requirements = Requirements(any_epsilon=True)
+    site = Site(
+        Pair(
+            tmp_path,
+            made[""][0],
+            leader_requirements=requirements,
+            helper_requirements=requirements,
+        )
+    )
     try:
         for site.pair.task in [*made[""], *made["word"]]:
             elsewhere(site.pair.provision)
@@ -75,7 +82,7 @@ def begin(file: Path, number: int) -> SurveyClient:
     return SurveyClient(
         file,
         clock=ManualClock(NOW),
-        floor=Floor(any_epsilon=True),
+        requirements=Requirements(any_epsilon=True),
         entropy=SeededEntropy(b"process %d" % number),
     )
 

@@ -1,4 +1,4 @@
-"""Client, leader and helper each refuse what is below a floor of their own."""
+"""Client, leader and helper each refuse a task that gives less than they require."""
 
 from contextlib import closing
 from fractions import Fraction
@@ -12,7 +12,7 @@ from aggregator.dap.problems import TaskRefused
 from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError
 from aggregator.protocol.provisioning import provision
-from aggregator.protocol.requirements import Floor
+from aggregator.protocol.requirements import Requirements
 from aggregator.protocol.task_file import task_to_toml
 from aggregator.service.storage.reports.waiting import waiting_in_batch
 from tests.support.collector_world import task_asking
@@ -86,24 +86,24 @@ async def test_a_client_refuses_a_task_above_its_own_epsilon(
     is_allowed: bool,  # noqa: FBT001 - a parameter
 ) -> None:
     if is_allowed:
-        floor = Floor(max_epsilon=limit)
+        requirements = Requirements(max_epsilon=limit)
         sender = ThroughHttp(pair.http)
-        client = AsyncClient(pair.task, sender=sender, clock=pair.clock, floor=floor)
+        client = AsyncClient(pair.task, sender=sender, clock=pair.clock, requirements=requirements)
         assert (await client.upload([0])).accepted == 1
     else:
         with pytest.raises(ParameterError, match="this client accepts at most epsilon 49/100"):
-            Client(pair.task, floor=Floor(max_epsilon=limit))
+            Client(pair.task, requirements=Requirements(max_epsilon=limit))
 
 
 def test_a_client_with_a_limit_refuses_a_task_without_noise_unless_allowed() -> None:
     task = make_task(privacy=NO_NOISE)
     Client(task).close()
-    Client(task, floor=Floor(max_epsilon=Fraction(1), exact_results=True)).close()
+    Client(task, requirements=Requirements(max_epsilon=Fraction(1), exact_results=True)).close()
     with pytest.raises(ParameterError, match="this client accepts no task without noise"):
-        Client(task, floor=Floor(max_epsilon=Fraction(1)))
+        Client(task, requirements=Requirements(max_epsilon=Fraction(1)))
     noised = make_task(privacy=LAPLACE)
     with pytest.raises(ParameterError, match="epsilon 1/2"):
-        Client(noised, floor=Floor(max_epsilon=Fraction(1, 3), exact_results=True))
+        Client(noised, requirements=Requirements(max_epsilon=Fraction(1, 3), exact_results=True))
 
 
 async def test_aggregators_and_clients_refuse_a_large_delta_unless_they_are_told(
@@ -117,30 +117,35 @@ async def test_aggregators_and_clients_refuse_a_large_delta_unless_they_are_told
             await runtime.task(pair.task.task_id)
     with pytest.raises(ParameterError, match="this client accepts at most delta 1/100000"):
         Client(pair.task)
-    Client(pair.task, floor=Floor(max_delta=Fraction(1, 1000))).close()
+    Client(pair.task, requirements=Requirements(max_delta=Fraction(1, 1000))).close()
     await pair.close()
 
 
 @pytest.mark.parametrize("role", ["leader", "helper"])
 @pytest.mark.parametrize(
-    ("floor", "message"),
+    ("requirements", "message"),
     [
-        (Floor(min_batch_size=4), "min_batch_size: this aggregator requires at least 4, not 3"),
-        (Floor(max_epsilon=Fraction(1, 3)), "at most epsilon 1/3; the task has epsilon 1/2"),
-        (Floor(max_rho=Fraction(1, 99)), "at most rho 1/99"),
-        (Floor(limit_required=True), "only tasks with a budget or max_releases"),
+        (
+            Requirements(min_batch_size=4),
+            "min_batch_size: this aggregator requires at least 4, not 3",
+        ),
+        (Requirements(max_epsilon=Fraction(1, 3)), "at most epsilon 1/3; the task has epsilon 1/2"),
+        (Requirements(max_rho=Fraction(1, 99)), "at most rho 1/99"),
+        (Requirements(limit_required=True), "only tasks with a budget or max_releases"),
     ],
     ids=["batch", "epsilon", "rho", "limit"],
 )
-async def test_an_aggregator_serves_no_task_below_its_floor(
-    tmp_path: Path, role: str, floor: Floor, message: str
+async def test_an_aggregator_serves_no_task_that_protects_too_little(
+    tmp_path: Path, role: str, requirements: Requirements, message: str
 ) -> None:
-    leader_floor, helper_floor = (floor, None) if role == "leader" else (None, floor)
+    leader_requirements, helper_requirements = (
+        (requirements, None) if role == "leader" else (None, requirements)
+    )
     pair = Pair(
         tmp_path,
         make_task(privacy=LAPLACE),
-        leader_floor=leader_floor,
-        helper_floor=helper_floor,
+        leader_requirements=leader_requirements,
+        helper_requirements=helper_requirements,
     )
     await pair.provision()
     served, other = pair.leader.runtime, pair.helper.runtime
@@ -156,14 +161,14 @@ async def test_an_aggregator_serves_no_task_below_its_floor(
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ("floor.min_batch_size = 4", "min_batch_size: this aggregator requires at least 4"),
-        ('floor.max_epsilon = "1/3"', "at most epsilon 1/3; the task has epsilon 1/2"),
+        ("requirements.min_batch_size = 4", "min_batch_size: this aggregator requires at least 4"),
+        ('requirements.max_epsilon = "1/3"', "at most epsilon 1/3; the task has epsilon 1/2"),
         (
-            'floor.population_required = "staff"',
+            'requirements.population_required = "staff"',
             "takes only tasks of staff, and the task names none",
         ),
-        ('floor.max_rho = "1/99"', "at most rho 1/99"),
-        ("floor.limit_required = true", "only tasks with a budget or max_releases"),
+        ('requirements.max_rho = "1/99"', "at most rho 1/99"),
+        ("requirements.limit_required = true", "only tasks with a budget or max_releases"),
     ],
 )
 def test_an_aggregator_adds_no_task_below_the_floor_of_its_settings(
@@ -216,7 +221,7 @@ def test_the_command_line_has_the_clients_limits(
         (["--max-epsilon", "1"], "when"),  # it gets as far as the answers
     ],
 )
-def test_a_survey_is_uploaded_only_if_it_is_above_the_floor(
+def test_a_survey_is_uploaded_only_if_it_protects_enough(
     tmp_path: Path, arguments: list[str], message: str
 ) -> None:
     weighted = '[[question]]\nname = "{}"\nkind = "yes-no"\nweight = {}\n'

@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 from aggregator.client.module import joined_module, joined_text
 from aggregator.collector.results.result import Result
 from aggregator.dap.times import DAY, Interval
-from aggregator.protocol.requirements import Floor
+from aggregator.protocol.requirements import Requirements
 from aggregator.protocol.task import Task
 from aggregator.service.runtime.key_rotation import new_key
 from aggregator.service.storage.engine.transaction import Transaction
@@ -137,8 +137,15 @@ def survey_site(folder: Path, survey: str) -> Iterator[tuple[Site, Task]]:
         parties = {"leader": f"{address}/leader/", "helper": f"{address}/helper/"}
         asked = asked_in(survey, **parties)
         # A test may want no noise from a task that has some: it asks for much epsilon.
-        floor = Floor(any_epsilon=True)
-        site = Site(Pair(folder, asked.first, leader_floor=floor, helper_floor=floor))
+        requirements = Requirements(any_epsilon=True)
+        site = Site(
+            Pair(
+                folder,
+                asked.first,
+                leader_requirements=requirements,
+                helper_requirements=requirements,
+            )
+        )
         for site.pair.task in reversed(asked.tasks):
             elsewhere(site.pair.provision)
         site.asked = asked

@@ -34,7 +34,7 @@ from aggregator.dap.resources import media_type, path, resources_of
 from aggregator.dap.times import Interval
 from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.protocol.hpke_rotation import HpkeRotation
-from aggregator.protocol.requirements import Floor
+from aggregator.protocol.requirements import Requirements
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_to_toml
 from aggregator.service.config import HelperSettings, LeaderSettings
@@ -97,7 +97,7 @@ class Service:
         folder: Path,
         clock: ManualClock,
         *,
-        floor: Floor,
+        requirements: Requirements,
         settings: LeaderSettings | HelperSettings,
         rotation: HpkeRotation,
     ) -> None:
@@ -105,7 +105,7 @@ class Service:
         self.url = url_of(folder / f"{role.name.lower()}.sqlite")
         self.journal = JournalFile(folder / f"{role.name.lower()}.sqlite.journal")
         self.clock = clock
-        self.floor = floor
+        self.requirements = requirements
         self.settings = settings
         self.grouping: Grouping | None = None
         self.rotation = rotation
@@ -142,7 +142,7 @@ class Service:
             self.clock,
             self.entropy,
             self.journal,
-            floor=self.floor,
+            requirements=self.requirements,
             rotation=self.rotation,
             verification_threads=1,
         )
@@ -211,8 +211,8 @@ class Pair:
         folder: Path,
         task: Task,
         *,
-        leader_floor: Floor | None = None,
-        helper_floor: Floor | None = None,
+        leader_requirements: Requirements | None = None,
+        helper_requirements: Requirements | None = None,
         leader_settings: LeaderSettings | None = None,
         helper_settings: HelperSettings | None = None,
         rotation: HpkeRotation = HpkeRotation(),  # noqa: B008  frozen
@@ -225,7 +225,7 @@ class Pair:
             Role.LEADER,
             folder,
             self.clock,
-            floor=leader_floor or Floor(),
+            requirements=leader_requirements or Requirements(),
             settings=leader_settings or LEADER_SETTINGS,
             rotation=rotation,
         )
@@ -233,7 +233,7 @@ class Pair:
             Role.HELPER,
             folder,
             self.clock,
-            floor=helper_floor or Floor(),
+            requirements=helper_requirements or Requirements(),
             settings=helper_settings or HELPER_SETTINGS,
             rotation=rotation,
         )

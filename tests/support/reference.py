@@ -62,7 +62,7 @@ health_listen = "127.0.0.1:9001"
 [keys]
 store_key_file = "/var/lib/prio-key/leader.key"
 
-[floor]
+[requirements]
 min_batch_size = 100
 max_epsilon = "2"
 ```
@@ -73,7 +73,7 @@ On SIGHUP a service [reads its settings again](operations/reload.md), except tho
 _ABOUT: Final[Mapping[str, str]] = {
     "service": "Which party this is, where its store is, and where it answers.",
     "keys": "The secrets. A service file that contains one must be readable by its owner only.",
-    "floor": "The least protection of the tasks that an aggregator takes part in.",
+    "requirements": "What an aggregator requires of a task before it takes part.",
     "tls": "Certificates of a service that speaks [TLS itself](operations/edge.md), and of others.",
     TUNING: "All other settings. Their defaults serve.",
 }

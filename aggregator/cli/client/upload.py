@@ -18,8 +18,8 @@ from aggregator.cli.client.sending import (
     summary_of,
     with_progress,
 )
-from aggregator.cli.floors import takes_floor
 from aggregator.cli.options import EnvironmentProxy, InsecureHttp, WhichTask, parse_time
+from aggregator.cli.requirements import takes_requirements
 from aggregator.client.sender import REPORTS_PER_REQUEST
 from aggregator.errors import ParameterError
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
     from aggregator.client import MeasurementReader
     from aggregator.client.bulk import Uploaded
-    from aggregator.protocol.requirements import Floor
+    from aggregator.protocol.requirements import Requirements
     from aggregator.vdaf.circuits.measurements import Measurement
 
 
-@takes_floor
+@takes_requirements
 def upload(
     task_file: Annotated[Path, typer.Argument(metavar="TASK.toml", help="The public task file.")],
     measurements: Annotated[
@@ -90,7 +90,7 @@ def upload(
     ] = None,
     which: WhichTask = None,
     *,
-    floor: "Floor",
+    requirements: "Requirements",
     insecure_http: InsecureHttp = False,
     environment_proxy: EnvironmentProxy = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
@@ -141,7 +141,7 @@ def upload(
             task,
             outbox,
             sender=sender,
-            floor=floor,
+            requirements=requirements,
             max_age_seconds=NO_AGE,
             reports_per_request=per_request,
         )

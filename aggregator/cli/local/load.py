@@ -286,7 +286,7 @@ def _say(found: dict[str, Any]) -> None:
     each = ", ".join(f"{name} {count}" for name, count in found["exchanges"].items())
     print(
         f"  {found['exchanges_per_report']} exchanges of {found['exchange_us']} us ({each}); "
-        "two are the floor"
+        "none has fewer than two"
     )
     peak = found["peak_mib"]
     print(f"memory at most: leader {peak['leader']} MiB, helper {peak['helper']} MiB")

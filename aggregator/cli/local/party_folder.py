@@ -30,8 +30,8 @@ _PRIVATE: Final = 0o700
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _SERVE: Final = {"leader": "leader serve --work", "helper": "helper serve"}
 
-_FLOOR: Final = """
-[floor]
+_REQUIREMENTS: Final = """
+[requirements]
 # Tasks that protect people less are refused. A lower bound is yours to choose:
 # min_batch_size = 100
 # max_epsilon = "2"          # of one release, 8 unless you say otherwise; exact, as text
@@ -156,5 +156,5 @@ def _service_text(party: str) -> str:
         "\n[keys]\n"
         "# The store and its key reveal all: move key/ to another disk, and back it up apart.\n"
         f'store_key_file = "key/{party}.key"\n'
-        f"{_FLOOR if is_aggregator else ''}"
+        f"{_REQUIREMENTS if is_aggregator else ''}"
     )

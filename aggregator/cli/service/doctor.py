@@ -167,18 +167,18 @@ def _ours(party: "Party") -> "Iterator[Finding]":
     role = party.role.name.lower() if isinstance(party, AggregatorParty) else "collector"
     yield Finding("ok", "ours", f"{role}, prio {aggregator.__version__}")
     if isinstance(settings, AggregatorSettings):
-        floor = settings.floor
+        requirements = settings.requirements
         yield Finding(
             "ok",
             "ours",
             f"clock_skew_seconds {settings.clock_skew_seconds}, "
             f"hpke_cache_seconds {settings.hpke_cache_seconds}, "
             f"max_bytes_in_flight {settings.max_bytes_in_flight}, "
-            f"min_batch_size {floor.min_batch_size}, "
-            f"max_epsilon {floor.largest_epsilon}",
+            f"min_batch_size {requirements.min_batch_size}, "
+            f"max_epsilon {requirements.largest_epsilon}",
         )
     if isinstance(party, AggregatorParty):
-        for name in sorted(party.settings.floor.populations):
+        for name in sorted(party.settings.requirements.populations):
             fixed = party.database.read_sync("get population", partial(get_population, name=name))
             if fixed.limits is None:
                 yield Finding(

@@ -129,7 +129,7 @@ def make_runtime(
         SystemClock(),
         SystemEntropy(),
         journal,
-        floor=settings.floor,
+        requirements=settings.requirements,
         rotation=settings.rotation,
         clock_skew_seconds=settings.clock_skew_seconds,
         verification_threads=settings.verification_threads,

@@ -30,7 +30,7 @@ def _aggregate(party: AggregatorParty, text: str) -> list[Task]:
     from aggregator.dap.auth import hash_token
     from aggregator.protocol.clear_text import check_endpoints
     from aggregator.protocol.provisioning import read_provisions
-    from aggregator.protocol.requirements import check_floor
+    from aggregator.protocol.requirements import check_requirements
     from aggregator.service.runtime.spending import check_new_task
     from aggregator.service.storage.backup.reconciliation import enter_releases
     from aggregator.service.storage.engine import locks
@@ -39,7 +39,7 @@ def _aggregate(party: AggregatorParty, text: str) -> list[Task]:
     provisions = read_provisions(text, party.role)
     for each in provisions:
         check_endpoints(each.task, insecure_http=party.settings.insecure_http)
-        check_floor(each.task, party.settings.floor)
+        check_requirements(each.task, party.settings.requirements)
     records = [(each, _task_record(each, party.role)) for each in provisions]
     released = party.journal.releases()
 

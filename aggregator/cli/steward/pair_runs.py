@@ -33,7 +33,7 @@ from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.provisioning import read_provision
 from aggregator.protocol.reports import prepare_reports
-from aggregator.protocol.requirements import Floor
+from aggregator.protocol.requirements import Requirements
 from aggregator.protocol.task import Task
 from aggregator.service.config import read_text
 from aggregator.steward.audit.noise_table import LARGEST, Integers
@@ -217,11 +217,15 @@ class PairAudit:
 
     def _upload(self, window: Window, sender: Sender) -> None:
         measurements = window.measurements(self.task.prio3.circuit)
-        no_floor = Floor(any_epsilon=True, max_delta=None)  # the measurements are about nobody
+        no_requirements = Requirements(
+            any_epsilon=True, max_delta=None
+        )  # the measurements are about nobody
         seconds = window.unit * self.task.time_precision
         with closing(Outbox(None)) as outbox:
             entropy = ReplayedEntropy(window.seed)
-            reporter = Reporter(self.task, outbox, entropy=entropy, sender=sender, floor=no_floor)
+            reporter = Reporter(
+                self.task, outbox, entropy=entropy, sender=sender, requirements=no_requirements
+            )
             reporter.put_many(measurements, seconds=seconds)  # made at once, as `_out_shares` does
             found = bulk.upload(reporter, outbox, ())
         if found.reason is not None:

@@ -17,8 +17,8 @@ from aggregator.cli.client.sending import (
     summary_of,
     with_progress,
 )
-from aggregator.cli.floors import takes_floor
 from aggregator.cli.options import EnvironmentProxy, InsecureHttp, Up
+from aggregator.cli.requirements import takes_requirements
 from aggregator.cli.steward.survey_tasks import Spelled, survey_of
 from aggregator.client.sender import REPORTS_PER_REQUEST
 from aggregator.errors import ParameterError
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
     from aggregator.client import Row, SurveyClient
     from aggregator.client.text.beside_survey import AskedTexts
-    from aggregator.protocol.requirements import Floor
+    from aggregator.protocol.requirements import Requirements
     from aggregator.steward.survey import Answers, Meaning
     from aggregator.steward.survey.written import Written
 
 
-@takes_floor
+@takes_requirements
 def upload(
     files: Annotated[
         list[Path],
@@ -105,7 +105,7 @@ def upload(
         int, typer.Option(min=1, help="How many reports one request carries.")
     ] = REPORTS_PER_REQUEST,
     *,
-    floor: "Floor",
+    requirements: "Requirements",
     insecure_http: InsecureHttp = False,
     environment_proxy: EnvironmentProxy = False,
     up: Up = None,
@@ -124,7 +124,7 @@ def upload(
     from aggregator.cli.local.folder import public_file
     from aggregator.client import SurveyClient
     from aggregator.protocol.clear_text import check_endpoints
-    from aggregator.protocol.requirements import check_floor
+    from aggregator.protocol.requirements import check_requirements
     from aggregator.steward.survey import Columns, csv_table, read_answers, table_in
     from aggregator.steward.survey.written import with_written
 
@@ -136,7 +136,7 @@ def upload(
     texts = _checked(asked.texts, state, person_column)
     check_endpoints(asked.first, insecure_http=insecure_http)
     for each in asked.tasks:
-        check_floor(each, floor, "this client")
+        check_requirements(each, requirements, "this client")
     of_question = dict(_columns_of(text) for text in column or [])
     questions = meaning.sheet.questions
     _check_names(of_question, {question.name for question in questions} | texts.keys())
@@ -165,7 +165,7 @@ def upload(
                 outbox,
                 spelled=spelled or (),
                 max_age_seconds=NO_AGE,
-                floor=floor,
+                requirements=requirements,
                 sender=sender,
                 reports_per_request=per_request,
             )

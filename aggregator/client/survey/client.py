@@ -28,7 +28,7 @@ from aggregator.client.survey.asked_survey import AskedSurvey, read_survey
 from aggregator.clock import Clock, SystemClock
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ParameterError
-from aggregator.protocol.requirements import Floor
+from aggregator.protocol.requirements import Requirements
 from aggregator.protocol.task import Task
 from aggregator.vdaf.circuits.measurements import Measurement
 
@@ -73,7 +73,7 @@ class SurveyClient:
         max_bytes: How large that file may become.
         max_age_seconds: How long a report may wait; then it is given up.
         on_settled: Called for each report, after its outcome is stored.
-        floor: The least protection of a survey that this application takes part in.
+        requirements: What this application requires of a survey before it takes part.
         sender: Sends requests.
         clock: What time it is.
         entropy: Where report ids, shares and HPKE keys come from.
@@ -86,7 +86,7 @@ class SurveyClient:
 
     Raises:
         ParameterError: The file is not of one survey, was changed since it was made, names other
-            text questions than lie beside it, or a task is below the floor; or a spelling is of
+            text questions than lie beside it, or a task protects too little; or a spelling is of
             none of its questions, or does not fit it.
         ConfigurationError: The outbox cannot be used.
         OSError: The file cannot be read.
@@ -101,7 +101,7 @@ class SurveyClient:
         max_bytes: int = MAX_BYTES,
         max_age_seconds: int = MAX_AGE_SECONDS,
         on_settled: Settled | None = None,
-        floor: Floor | None = None,
+        requirements: Requirements | None = None,
         sender: Sender | None = None,
         clock: Clock | None = None,
         entropy: Entropy | None = None,
@@ -138,7 +138,7 @@ class SurveyClient:
                 clock=self._clock,
                 sender=sender,
                 on_settled=of_first,
-                floor=floor,
+                requirements=requirements,
                 max_age_seconds=max_age_seconds,
                 reports_per_request=reports_per_request,
                 beside=beside,

@@ -15,7 +15,7 @@ from aggregator.protocol.requirements import (
     DEFAULT_MAX_DELTA,
     DEFAULT_MAX_EPSILON,
     DEFAULT_MAX_RHO,
-    Floor,
+    Requirements,
     parse_populations,
 )
 from aggregator.service.config.constants import MOST_LINGER_SECONDS, MOST_OUTGOING
@@ -180,9 +180,9 @@ class AggregatorSettings(ServiceSettings):
         return self
 
     @property
-    def floor(self) -> Floor:
-        """The least protection that a task must give for this aggregator to take part."""
-        return Floor(
+    def requirements(self) -> Requirements:
+        """What this aggregator requires of a task before it takes part."""
+        return Requirements(
             min_batch_size=self.min_batch_size,
             max_epsilon=self.max_epsilon,
             max_delta=self.max_delta,

@@ -22,7 +22,7 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
         "retention_seconds",
     ),
     "keys": ("store_key_file", "store_key", "token_file", "token"),
-    "floor": (
+    "requirements": (
         "min_batch_size",
         "max_epsilon",
         "max_delta",

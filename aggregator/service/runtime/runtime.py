@@ -21,7 +21,7 @@ from aggregator.failures import in_thread
 from aggregator.protocol.aggregation import VerificationKey
 from aggregator.protocol.hpke_rotation import HpkeRotation
 from aggregator.protocol.reports import CLOCK_SKEW_SECONDS
-from aggregator.protocol.requirements import Floor, check_floor
+from aggregator.protocol.requirements import Requirements, check_requirements
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_toml
 from aggregator.service.runtime.key_rotation import (
@@ -141,7 +141,7 @@ class Runtime:
         entropy: Entropy,
         journal: Journal | None = None,
         *,
-        floor: Floor | None = None,
+        requirements: Requirements | None = None,
         rotation: HpkeRotation = HpkeRotation(),  # noqa: B008  frozen
         clock_skew_seconds: int = CLOCK_SKEW_SECONDS,
         verification_threads: int | None = None,
@@ -154,7 +154,7 @@ class Runtime:
             clock: Tells the time.
             entropy: Where noise and ephemeral keys are drawn from.
             journal: The journal of releases; without one no share leaves.
-            floor: The least protection that a task must give.
+            requirements: What a task must promise.
             rotation: When HPKE keys change.
             clock_skew_seconds: How far ahead of the clock a report's time may lie.
             verification_threads: How many batches are verified at once; one per core by default.
@@ -166,7 +166,7 @@ class Runtime:
         self.clock_skew_seconds = clock_skew_seconds
         self._journal = journal
         self._rotation = rotation
-        self._floor = Floor() if floor is None else floor
+        self._requirements = Requirements() if requirements is None else requirements
         self._verification = VerificationThreads(role, verification_threads)
         self._tasks: dict[str, Task | TaskRefused] = {}
         self._keypairs: dict[bytes, HpkeKeypair] = {}
@@ -177,7 +177,7 @@ class Runtime:
 
         Raises:
             UnrecognizedTask: There is no such task for our role.
-            TaskRefused: It is below our floor.
+            TaskRefused: It protects too little.
         """
         stored = await self.database.read("task", lambda tx: get_task(tx, task_id.value))
         if stored is None or stored.record.role != self.role.name.lower():
@@ -191,7 +191,7 @@ class Runtime:
 
         Raises:
             UnrecognizedTask: There is no such task for our role.
-            TaskRefused: It is below our floor.
+            TaskRefused: It protects too little.
         """
         known = self._terms
         if known is None or task_id not in known.tasks:
@@ -224,7 +224,7 @@ class Runtime:
 
         Raises:
             UnrecognizedTask: There is no such task for our role.
-            TaskRefused: It is below our floor.
+            TaskRefused: It protects too little.
         """
         return await self.database.read("public task", lambda tx: self.public_task_in(tx, task_id))
 
@@ -238,8 +238,8 @@ class Runtime:
     async def tasks(self) -> list[Task]:
         """Return all tasks that we serve, oldest first.
 
-        Tasks below our floor are left out. So is a task whose stored file cannot be read, which is
-        logged.
+        Tasks that protect too little are left out. So is a task whose stored file cannot be read,
+        which is logged.
         """
         served = []
         for stored in await self.database.read("tasks", list_tasks):
@@ -361,7 +361,7 @@ class Runtime:
         if task.task_id.value != task_id:
             raise ConfigurationError("a stored task's file is of another task")
         try:
-            check_floor(task, self._floor)
+            check_requirements(task, self._requirements)
         except ParameterError as error:
             log.warning("task refused", task=str(task.task_id), reason=str(error))
             return TaskRefused(str(error), task.task_id)

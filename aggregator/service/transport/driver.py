@@ -8,9 +8,9 @@ another. `transport.permits` shares the permits among tasks and bounds what wait
 A lease is renewed while its job is stepped. If renewal fails, we cancel the step by our own clock
 before the lease ends by the database's, so no two drivers ever step one job.
 
-A job whose step fails through our own fault waits, and says why: a missing key, a task below our
-floor or a full disk is for an operator to mend. Until then it backs off as if its helper did not
-answer, and holds up no other job.
+A job whose step fails through our own fault waits, and says why: a missing key, a task that
+protects too little or a full disk is for an operator to mend. Until then it backs off as if its
+helper did not answer, and holds up no other job.
 """
 
 import dataclasses

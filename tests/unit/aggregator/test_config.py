@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.errors import ConfigurationError
-from aggregator.protocol.requirements import Floor
+from aggregator.protocol.requirements import Requirements
 from aggregator.service.config import (
     CollectorSettings,
     HelperSettings,
@@ -35,7 +35,7 @@ def test_a_file_needs_only_role_and_database(tmp_path: Path) -> None:
     assert settings.store_key_file is None
     assert settings.listen == "127.0.0.1:8000"
     assert settings.health_listen is None
-    assert settings.floor == Floor(max_delta=Fraction(1, 10**5))
+    assert settings.requirements == Requirements(max_delta=Fraction(1, 10**5))
 
 
 def test_an_empty_health_listen_in_the_environment_means_off(
@@ -84,20 +84,21 @@ def test_the_environment_alone_is_enough(monkeypatch: pytest.MonkeyPatch) -> Non
     assert read_settings_of(HelperSettings, None).database == "/data/helper.sqlite"
 
 
-def test_a_floor_is_what_the_settings_say(tmp_path: Path) -> None:
+def test_the_requirements_are_what_the_settings_say(tmp_path: Path) -> None:
     lines = [
         (
             'service.role = "helper"\nservice.database = "a.sqlite"\n'
-            'floor.min_batch_size = 50\nfloor.max_epsilon = "1/3"'
+            'requirements.min_batch_size = 50\nrequirements.max_epsilon = "1/3"'
         ),
         (
-            'floor.max_delta = "0"\n'
-            'floor.max_rho = "1/50"\nfloor.limit_required = true\nfloor.exact_results = false'
+            'requirements.max_delta = "0"\n'
+            'requirements.max_rho = "1/50"\nrequirements.limit_required = true\n'
+            "requirements.exact_results = false"
         ),
-        'floor.population_required = "staff, patients"',
+        'requirements.population_required = "staff, patients"',
     ]
     settings = read_settings_of(HelperSettings, write(tmp_path, "\n".join(lines)))
-    assert settings.floor == Floor(
+    assert settings.requirements == Requirements(
         min_batch_size=50,
         max_epsilon=Fraction(1, 3),
         max_delta=Fraction(0),
@@ -112,17 +113,17 @@ def test_a_floor_is_what_the_settings_say(tmp_path: Path) -> None:
     ("line", "takes"),
     [
         ("", True),
-        ('floor.max_epsilon = "8"', False),
-        ('floor.max_epsilon = "8"\nfloor.exact_results = true', True),
+        ('requirements.max_epsilon = "8"', False),
+        ('requirements.max_epsilon = "8"\nrequirements.exact_results = true', True),
     ],
 )
 def test_a_largest_epsilon_that_is_set_refuses_exact_results_even_at_the_default(
     tmp_path: Path, line: str, *, takes: bool
 ) -> None:
     text = f'service.role = "helper"\nservice.database = "a.sqlite"\n{line}'
-    floor = read_settings_of(HelperSettings, write(tmp_path, text)).floor
-    assert floor.takes_exact_results is takes
-    assert floor.largest_epsilon == 8
+    requirements = read_settings_of(HelperSettings, write(tmp_path, text)).requirements
+    assert requirements.takes_exact_results is takes
+    assert requirements.largest_epsilon == 8
 
 
 @pytest.mark.parametrize(
@@ -130,7 +131,10 @@ def test_a_largest_epsilon_that_is_set_refuses_exact_results_even_at_the_default
     [
         ("tuning.request_timeout_seconds = 0", "request_timeout_seconds"),
         *[
-            (f'floor.population_required = "{text}"', "population_required.* none of them empty")
+            (
+                f'requirements.population_required = "{text}"',
+                "population_required.* none of them empty",
+            )
             for text in (",", " , ", " ", "staff,", "staff,,patients")
         ],
         ("tuning.concurrency = 1000", "concurrency"),
@@ -156,12 +160,12 @@ def test_a_largest_epsilon_that_is_set_refuses_exact_results_even_at_the_default
         ('service.listen = "8001"', "listen: must be host:port"),
         ('service.listen = "127.0.0.1:port"', "listen"),
         ('service.listen = "127.0.0.1:70000"', "listen"),
-        ("floor.max_epsilon = 0.1", "max_epsilon"),
-        ('floor.max_epsilon = "0"', "max_epsilon"),
-        ("floor.max_delta = 0.1", "max_delta must be written as text"),
-        ('floor.max_delta = "1"', "max_delta must be below 1"),
-        ('floor.max_rho = "-1"', "max_rho must be a positive rational"),
-        ('floor.limit_required = "perhaps"', "limit_required"),
+        ("requirements.max_epsilon = 0.1", "max_epsilon"),
+        ('requirements.max_epsilon = "0"', "max_epsilon"),
+        ("requirements.max_delta = 0.1", "max_delta must be written as text"),
+        ('requirements.max_delta = "1"', "max_delta must be below 1"),
+        ('requirements.max_rho = "-1"', "max_rho must be a positive rational"),
+        ('requirements.limit_required = "perhaps"', "limit_required"),
         ('service.log_format = "xml"', "log_format: must be json or console$"),
         ("leese_seconds = 3", "leese_seconds"),
         ('listn = "127.0.0.1:1"', r"listn: no such setting; did you mean listen\?"),
@@ -181,7 +185,7 @@ def test_a_largest_epsilon_that_is_set_refuses_exact_results_even_at_the_default
             'tuning.traces_endpoint = "https://me:secret@x/"',
             "traces_endpoint: must be http:// or https",
         ),
-        ("floor.min_batch_size = 0", "min_batch_size"),
+        ("requirements.min_batch_size = 0", "min_batch_size"),
         ("=", r"not TOML \(line 3, column 1\)$"),
         (f"tuning.linger_seconds = {'1' * 5000}", "not TOML"),
         ("tuning.linger_seconds = " + "[" * 20_000, "not TOML"),
@@ -243,7 +247,7 @@ database = "a.sqlite"
 [keys]
 store_key_file = "a.key"
 
-[floor]
+[requirements]
 max_epsilon = "1/3"
 
 [tls]
@@ -266,12 +270,12 @@ def test_settings_stand_in_tables(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        (f"{TABLES}max_delta = '0'", r"max_delta: belongs in \[floor\], not in \[tuning\]"),
+        (f"{TABLES}max_delta = '0'", r"max_delta: belongs in \[requirements\], not in \[tuning\]"),
         (f"{TABLES}schedule = 1", r"schedule: belongs in .*\[\[schedule\]\], not in \[tuning\]"),
         ("concurrency = 8", r"concurrency: belongs in \[tuning\], not before the first table"),
         (f"{TABLES}leese_seconds = 3", "leese_seconds: no such setting"),
         (f"{TABLES}[tunning]\nconcurrency = 3", r"tunning: no such setting; did you mean tuning\?"),
-        ("floor = 3", r"floor: must be a table, \[floor\]"),
+        ("requirements = 3", r"requirements: must be a table, \[requirements\]"),
     ],
 )
 def test_a_setting_in_another_place_than_its_own_is_named(

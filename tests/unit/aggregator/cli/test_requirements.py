@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import pytest
 
-from aggregator.cli.floors import _floor
-from aggregator.protocol.requirements import Floor
+from aggregator.cli.requirements import _requirements
+from aggregator.protocol.requirements import Requirements
 from aggregator.service.config import HelperSettings
 from aggregator.service.config.tables import TABLES
 
@@ -24,9 +24,9 @@ GIVEN = {
 
 
 def test_every_requirement_is_a_setting_of_services_and_an_option_of_clients() -> None:
-    options = inspect.signature(_floor).parameters.keys()
-    assert options == {*TABLES["floor"]} == GIVEN.keys()
-    required = {field.name for field in dataclasses.fields(Floor)}
+    options = inspect.signature(_requirements).parameters.keys()
+    assert options == {*TABLES["requirements"]} == GIVEN.keys()
+    required = {field.name for field in dataclasses.fields(Requirements)}
     # A client whose data is nobody's takes any epsilon; no service does.
     assert len(required - {"any_epsilon"}) == len(GIVEN)
 
@@ -34,6 +34,6 @@ def test_every_requirement_is_a_setting_of_services_and_an_option_of_clients() -
 @pytest.mark.parametrize("name", GIVEN)
 def test_a_requirement_is_the_same_as_a_setting_and_as_an_option(name: str) -> None:
     setting, option = GIVEN[name]
-    by_setting = HelperSettings(database="x", **{name: setting}).floor
-    assert by_setting == _floor(**{name: option})
-    assert by_setting != Floor()
+    by_setting = HelperSettings(database="x", **{name: setting}).requirements
+    assert by_setting == _requirements(**{name: option})
+    assert by_setting != Requirements()

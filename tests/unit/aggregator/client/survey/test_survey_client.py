@@ -22,7 +22,7 @@ from aggregator.client.verdicts import SEVERAL_DAYS
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import DAY
 from aggregator.errors import ParameterError
-from aggregator.protocol.requirements import Floor
+from aggregator.protocol.requirements import Requirements
 from aggregator.protocol.task_file import task_to_toml, tasks_to_json
 from tests.support.clock import ManualClock
 from tests.support.surveys import VISITS, department, task_of
@@ -189,9 +189,9 @@ def test_another_file_is_refused_before_an_outbox_is_made(tmp_path: Path) -> Non
     assert [each.name for each in tmp_path.iterdir()] == ["task.toml"]
 
 
-def test_a_survey_below_the_applications_floor_is_refused(world: World) -> None:
+def test_a_survey_that_protects_too_little_is_refused(world: World) -> None:
     with pytest.raises(ParameterError, match="min_batch_size"):
-        SurveyClient(world.file, floor=Floor(min_batch_size=100))
+        SurveyClient(world.file, requirements=Requirements(min_batch_size=100))
 
 
 def test_importing_it_brings_no_library_that_takes_long() -> None:

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from aggregator.clock import SystemClock
 from aggregator.dap.ids import TaskId
 from aggregator.dap.profile import Role
-from aggregator.protocol.requirements import Floor
+from aggregator.protocol.requirements import Requirements
 from aggregator.service.leader.job_creator import JobCreator
 from aggregator.service.runtime import Runtime
 from aggregator.service.storage.engine import tables
@@ -80,7 +80,7 @@ async def test_tasks_without_reports_are_not_even_read(database: Database, seen:
     assert set(seen) == {"tasks with unclaimed reports"}
 
 
-async def test_a_task_below_our_floor_delays_no_other(database: Database) -> None:
+async def test_a_task_that_protects_too_little_delays_no_other(database: Database) -> None:
     refused = TaskId(bytes([9]) * 32)
     record = TaskRecord(
         refused.value, "leader", task_text(id=str(refused), min_batch_size=1), bytes(32)
@@ -93,7 +93,7 @@ async def test_a_task_below_our_floor_delays_no_other(database: Database) -> Non
         database,
         SystemClock(),
         SeededEntropy(b"creator"),
-        floor=Floor(min_batch_size=2),
+        requirements=Requirements(min_batch_size=2),
     )
     assert await JobCreator(runtime, job_size=10, linger_seconds=0).run_once() == 1
     assert jobs_in_order(database) == [SMALL]

@@ -11,15 +11,17 @@ from aggregator.dp.rationals import format_rational
 from aggregator.protocol.requirements import DEFAULT_MAX_DELTA, DEFAULT_MAX_EPSILON, DEFAULT_MAX_RHO
 
 if TYPE_CHECKING:
-    from aggregator.protocol.requirements import Floor
+    from aggregator.protocol.requirements import Requirements
 
 
-def takes_floor(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command with the options of a floor instead of its argument `floor`."""
-    return with_options(command, "floor", inspect.signature(_floor).parameters, _floor)
+def takes_requirements(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command with the options of requirements instead of its argument `requirements`."""
+    return with_options(
+        command, "requirements", inspect.signature(_requirements).parameters, _requirements
+    )
 
 
-def _floor(
+def _requirements(
     max_epsilon: Annotated[
         str | None,
         typer.Option(
@@ -63,12 +65,12 @@ def _floor(
             show_default=False,
         ),
     ] = "",
-) -> "Floor":
+) -> "Requirements":
     """Return the protection that these options require of a task."""
     from aggregator.dp.rationals import parse_rational
-    from aggregator.protocol.requirements import Floor, parse_max_delta, parse_populations
+    from aggregator.protocol.requirements import Requirements, parse_max_delta, parse_populations
 
-    return Floor(
+    return Requirements(
         min_batch_size=min_batch_size,
         max_epsilon=None if max_epsilon is None else parse_rational(max_epsilon, "max-epsilon"),
         max_delta=parse_max_delta(max_delta, "max-delta"),
