@@ -22,9 +22,9 @@ from aggregator.lazy_exports import exports
 
 if TYPE_CHECKING:
     from aggregator.client.bulk import Uploaded
-    from aggregator.client.delivery import Pass, Reason
     from aggregator.client.measurements import CellError, MeasurementReader
     from aggregator.client.outbox import AlreadyAnswered, Outbox, OutboxFull
+    from aggregator.client.passes import Pass, Reason
     from aggregator.client.records import Outcome, State
     from aggregator.client.reporter import Reporter
     from aggregator.client.survey.answers import AnswerError
@@ -39,7 +39,7 @@ else:
             "outbox": ("AlreadyAnswered", "Outbox", "OutboxFull"),
             "records": ("Outcome", "State"),
             "reporter": ("Reporter",),
-            "delivery": ("Pass", "Reason"),
+            "passes": ("Pass", "Reason"),
             "survey.answers": ("AnswerError",),
             "survey.client": ("Row", "SurveyClient"),
             "upload": ("AsyncClient", "Client", "UploadError", "UploadSummary"),

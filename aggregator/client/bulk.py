@@ -15,9 +15,9 @@ from contextlib import closing
 from contextvars import copy_context
 from typing import TypeVar
 
-from aggregator.client.delivery import Pass, Reason
 from aggregator.client.making import Put
 from aggregator.client.outbox import Outbox
+from aggregator.client.passes import Pass, Reason
 from aggregator.client.records import Outcome, Record, State
 from aggregator.client.reporter import Reporter, Stored
 from aggregator.client.sender import Later

@@ -5,15 +5,13 @@ changed: then the same shares are sealed again, under the same id. So neither a 
 restart, nor a leader that lies about its keys counts anybody twice.
 """
 
-import dataclasses
 import threading
-from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
-from enum import StrEnum
 from functools import lru_cache
 
 from aggregator.client.outbox import Outbox, OutboxFull
+from aggregator.client.passes import Pass, Reason, Settled, Settling, Turn
 from aggregator.client.records import Outcome, Record, State
 from aggregator.client.sender import Later, Refused, Sender, TooLarge
 from aggregator.client.verdicts import (
@@ -49,61 +47,6 @@ _ROW_HEADER = 4  # by how much what a row says of its fields' sizes may grow
 _MOST_CONFIG_BYTES = 2**16 + 1
 _LONGEST_WAIT = 3600
 _EARLY_WAIT = 60
-
-
-class Reason(StrEnum):
-    """Why reports still wait after a pass, unless the leader says something else of them."""
-
-    UNREACHABLE = "unreachable"
-    BUSY = "busy"
-    NOT_AN_AGGREGATOR = "not_an_aggregator"
-    REPORT_TOO_EARLY = "report_too_early"
-    TASK_NOT_STARTED = "task_not_started"
-    UNRECOGNIZED_TASK = UNKNOWN_TASK
-    TOO_LARGE = "too_large"
-    OUTDATED_CONFIG = "outdated_config"
-    OUTBOX_FULL = "outbox_full"
-
-
-@dataclasses.dataclass(slots=True)
-class Pass:
-    """What one or several passes over the outbox have done.
-
-    `late` are reports whose time is over. `reason` is why some that were sent still wait: a
-    `Reason`, or what else the leader says of them, by its name in the draft. A pass `is_cut` if it
-    could not go on. `outcomes` are counted by task, and `declined` are the leader's words on
-    reports that wait, by the ids of these.
-    """
-
-    counted: int = 0
-    late: int = 0
-    refused: int = 0
-    waiting: int = 0
-    reason: str | None = None
-    is_cut: bool = False
-    outcomes: Counter[tuple[bytes, Outcome]] = dataclasses.field(
-        default_factory=Counter, compare=False
-    )
-    declined: dict[bytes, str] = dataclasses.field(default_factory=dict, compare=False)
-
-    @property
-    def settled(self) -> int:
-        """How many have an outcome."""
-        return self.counted + self.late + self.refused
-
-    def add(self, other: "Pass") -> None:
-        """Add what another pass has done; what waits is not a sum."""
-        self.counted += other.counted
-        self.late += other.late
-        self.refused += other.refused
-        self.reason = other.reason or self.reason
-        self.is_cut |= other.is_cut
-        self.outcomes += other.outcomes
-        self.declined |= other.declined
-
-
-Settled = Callable[[bytes, str | None, Outcome], None]
-"""Hears of a report's id, its claim and its outcome."""
 
 
 _Posted = Generator[tuple[Sequence[Record], dict[bytes, str]], None, bool]
@@ -160,22 +103,22 @@ class Delivery:
                 records := self._turn(None if now else started, seen, done.settled)
             ):
                 seen |= {record.key for record in records}
-                self._send_or_postpone(records, _Turn(done, settling))
+                self._send_or_postpone(records, Turn(done, settling))
             done.waiting = self._outbox.waiting(self._id)
             return done
 
-    def deliver(self, records: Sequence[Record], settling: "Settling") -> Pass:
+    def deliver(self, records: Sequence[Record], settling: Settling) -> Pass:
         """Send records that were stored just now; the caller settles them."""
         with self._passing:
             done, most = Pass(), self._most
             self.callback_fault = None
             for start in range(0, len(records), most):
-                self._send_or_postpone(records[start : start + most], _Turn(done, settling))
+                self._send_or_postpone(records[start : start + most], Turn(done, settling))
                 if done.is_cut:
                     break
             return done
 
-    def _send_or_postpone(self, records: Sequence[Record], turn: "_Turn") -> None:
+    def _send_or_postpone(self, records: Sequence[Record], turn: Turn) -> None:
         done = turn.done
         try:
             self._send(records, turn)
@@ -198,7 +141,7 @@ class Delivery:
         records = self._outbox.due(self._id, now, most + len(seen) - settled)
         return [record for record in records if record.key not in seen][:most]
 
-    def _send(self, records: Sequence[Record], turn: "_Turn") -> None:
+    def _send(self, records: Sequence[Record], turn: Turn) -> None:
         """Send some reports, reseal those whose keys have gone, and settle."""
         # Reports are sealed only when they are sent, so to today's keys however long they waited.
         unsealed = [record for record in records if record.sealed_to is None]
@@ -217,7 +160,7 @@ class Delivery:
         if stuck:
             self._conclude(stuck, {each.key: Reason.OUTDATED_CONFIG for each in stuck}, turn)
 
-    def _conclude_all(self, records: Sequence[Record], turn: "_Turn") -> list[Record]:
+    def _conclude_all(self, records: Sequence[Record], turn: Turn) -> list[Record]:
         """Send, conclude each answer before the next request; return those with old keys."""
         outdated = []
         for sent, errors in self._post(records):
@@ -228,9 +171,7 @@ class Delivery:
             outdated += gone
         return outdated
 
-    def _conclude(
-        self, records: Sequence[Record], errors: Mapping[bytes, str], turn: "_Turn"
-    ) -> None:
+    def _conclude(self, records: Sequence[Record], errors: Mapping[bytes, str], turn: Turn) -> None:
         """Settle what the leader decided or declined on several days; let the rest wait."""
         done = turn.done
         turn.answered.update(record.key for record in records)
@@ -389,39 +330,6 @@ class Delivery:
         """Return the report of a sealed record, without the padding."""
         encs = (len(config.public_key) for config in _configs(record.sealed_to or b""))
         return record.body[: report_sizes(self.task).report_of(*encs)]
-
-
-class Settling:
-    """Outcomes that are stored together, and only then told to whom they concern."""
-
-    def __init__(self, outbox: Outbox, *, at_once: bool) -> None:
-        self._outbox, self._at_once = outbox, at_once
-        self._outcomes: list[tuple[Record, Outcome]] = []
-        self._tell: list[Callable[[], None]] = []
-
-    def add(self, outcomes: Sequence[tuple[Record, Outcome]], tell: Callable[[], None]) -> None:
-        """Add outcomes; `tell` is called once they are stored."""
-        self._outcomes += outcomes
-        self._tell.append(tell)
-        if self._at_once:
-            self.settle()
-
-    def settle(self) -> None:
-        """Store what has been added, and tell it."""
-        outcomes, told = self._outcomes, self._tell
-        self._outcomes, self._tell = [], []
-        self._outbox.settle(outcomes)
-        for tell in told:
-            tell()
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Turn:
-    """Reports of one request: what the pass has done, and which of them the leader answered."""
-
-    done: Pass
-    settling: Settling
-    answered: set[bytes] = dataclasses.field(default_factory=set)
 
 
 def _named(reason: str) -> str:

@@ -18,9 +18,10 @@ from typing import Self
 
 from aggregator.client.batched_calls import BatchedCalls
 from aggregator.client.contributions import Contribution
-from aggregator.client.delivery import Delivery, Pass, Reason, Settled, Settling
+from aggregator.client.delivery import Delivery
 from aggregator.client.making import Put, made
 from aggregator.client.outbox import Outbox
+from aggregator.client.passes import Pass, Reason, Settled, Settling
 from aggregator.client.records import Entry, Outcome, Record
 from aggregator.client.sender import REPORTS_PER_REQUEST, Sender
 from aggregator.clock import Clock, SystemClock

@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.client.delivery import KEYS_SECONDS, Reason
+from aggregator.client.delivery import KEYS_SECONDS
 from aggregator.client.outbox import AlreadyAnswered, Outbox, OutboxFull
+from aggregator.client.passes import Reason
 from aggregator.client.records import Outcome, Record, State
 from aggregator.client.reporter import Reporter
 from aggregator.client.sender import Later, Refused, TooLarge

@@ -10,7 +10,7 @@ import pytest
 
 from aggregator.client import Outbox, Outcome, Reporter, State, bulk
 from aggregator.client.bulk import ATTEMPTS, Uploaded
-from aggregator.client.delivery import Reason
+from aggregator.client.passes import Reason
 from aggregator.client.records import Entry
 from aggregator.client.resuming import upload_list, upload_of_persons
 from aggregator.client.sender import Later
