@@ -1,9 +1,9 @@
 """Text questions as clients answer them: what a person writes becomes a bucket of one of the tasks.
 
 `question` binds a question to its tasks, `strings` says when two answers are the same, `hashing`
-which bucket of a task counts an answer, and `toss` how a client chooses the task. `toss_files`
-keeps tosses; an application's outbox keeps its own. `spelling` asks for letters in one window;
-`fitting` checks that it fits its question. `beside_survey` reads the text questions of a survey.
+which bucket of a task counts an answer, and `toss` how a client chooses the task, which its outbox
+keeps. `spelling` asks for letters in one window, and `fitting` holds that to the question's.
+`beside_survey` reads the text questions of a survey.
 """
 
 from typing import Final
