@@ -47,7 +47,7 @@ def test_a_hundred_thousand_reports_of_several_processes_are_counted_once(
         task = task_from_toml(task_file.read_text())
         services.start(*COMMANDS)
         services.start(WORKER)
-        bodies = anyio.run(requests, task, measurements, start, 200)
+        bodies = requests(task, measurements, start, 200)
         server_before = ServerCosts.of(named(postgresql_server, "postgres"))
         began = time.monotonic()
         assert set(anyio.run(upload, task, bodies)) == {200}

@@ -86,7 +86,7 @@ def test_words_of_real_reports_are_found_as_the_plan_says(tmp_path: Path) -> Non
         for number, task in enumerate(tasks):
             buckets = 1 + hashes.string_buckets(number, written[tossed == number])
             making = time.monotonic()
-            bodies = anyio.run(requests, task, buckets.tolist(), start, PER_REQUEST)
+            bodies = requests(task, buckets.tolist(), start, PER_REQUEST)
             sealing += time.monotonic() - making
             size += sum(map(len, bodies))
             assert set(anyio.run(upload, task, bodies)) == {200}

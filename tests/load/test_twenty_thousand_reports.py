@@ -19,14 +19,13 @@ import anyio
 import httpx
 import pytest
 
-from aggregator.client.upload import _fetch_config
+from aggregator.cli.local.load_client import configs
 from aggregator.codec import encode
 from aggregator.dap.messages import UploadRequest
 from aggregator.dap.resources import media_type, path
 from aggregator.entropy import SystemEntropy
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_toml
-from aggregator.service.transport.peer import Peer
 from tests.support.bounds import assert_near
 from tests.support.empty_store import SERVER
 from tests.support.patience import PATIENCE_SECONDS
@@ -76,26 +75,16 @@ def health_asked(services: Processes) -> Iterator[dict[str, list[float]]]:
         asking.join()
 
 
-async def requests(
-    task: Task, measurements: list[int], start: int, per_request: int
-) -> list[bytes]:
+def requests(task: Task, measurements: list[int], start: int, per_request: int) -> list[bytes]:
     """Make the bodies of all upload requests, of this many reports each."""
-    configuration = task.configuration
-    async with httpx.AsyncClient(timeout=PATIENCE_SECONDS) as http:
-        configs = [
-            await _fetch_config(name, Peer(http, endpoint))
-            for name, endpoint in (
-                ("leader", configuration.leader_aggregator_endpoint),
-                ("helper", configuration.helper_aggregator_endpoint),
-            )
-        ]
+    keys = configs(task)
     return [
         encode(
             UploadRequest(
                 tuple(
                     make_reports(
                         task,
-                        *configs,
+                        *keys,
                         measurements[first : first + per_request],
                         task.time(start),
                         SystemEntropy(),
@@ -155,7 +144,7 @@ def test_every_report_is_counted_once(
         before = {party: services.cpu_seconds(party) for party in ("leader", "helper")}
         server_before = database_costs()
         began = time.monotonic()
-        bodies = anyio.run(requests, task, measurements, start, per_request)
+        bodies = requests(task, measurements, start, per_request)
         made = time.monotonic()
         with health_asked(services) as health:
             statuses = anyio.run(upload, task, bodies)
