@@ -4,7 +4,6 @@ By docs/operations/troubleshoot.md, "Collections".
 """
 
 from collections.abc import AsyncIterator, Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -30,6 +29,7 @@ from aggregator.service.storage.operator.job_lists import list_blocked_jobs
 from aggregator.service.storage.secrets.crypter import Crypter
 from aggregator.service.storage.secrets.key_file import SLOT_SIZE
 from aggregator.service.telemetry.health import Health
+from aggregator.written_times import utc_text
 from tests.support.commands import run_here
 from tests.support.entropy import SeededEntropy
 from tests.support.pair import LEASE_SECONDS, Pair, leader_file
@@ -91,12 +91,11 @@ async def test_sums_without_keys_are_told_of_before_their_batch_is_asked_for(
     (fault,) = sum_faults(service.database)
     unit = pair.interval()
     start, end = (
-        datetime.fromtimestamp(each.to_seconds(pair.task.time_precision), UTC)
-        for each in (unit.start, unit.end)
+        utc_text(each.to_seconds(pair.task.time_precision)) for each in (unit.start, unit.end)
     )
     assert fault.startswith(
         f"the keys of 1 sums are lost or damaged (task {pair.task.task_id} from "
-        f"{start:%Y-%m-%dT%H:%M:%SZ} to {end:%Y-%m-%dT%H:%M:%SZ}): bring the key file {file} back"
+        f"{start} to {end}): bring the key file {file} back"
     )
     watch = SumWatch(service.database)
     await watch.look()
