@@ -29,6 +29,7 @@ _PROXIED = ("http", "https", "all")
 _TOO_MANY = 429
 _SERVERS_FAULT = 500
 _MOST_PROBLEM_BYTES = 2**16
+_VISIBLE = re.compile(r"[!-~]([ -~]*[!-~])?", re.ASCII)
 _NAMED = re.compile(re.escape(ERROR_NAMESPACE) + r"(\w{1,64})", re.ASCII)
 
 
@@ -46,7 +47,8 @@ class HttpSender:
             or those of SSL_CERT_FILE, and none.
 
     Raises:
-        ParameterError: A proxy has another scheme than http.
+        ParameterError: A proxy's URL is none that can be used, or a header cannot be sent. The
+            message has no password and no value of a header.
     """
 
     def __init__(
@@ -59,7 +61,7 @@ class HttpSender:
     ) -> None:
         self.clock_ahead: int | None = None
         self._seconds = seconds
-        self._headers = dict(headers or {})
+        self._headers = _checked(headers or {})
         self._proxies = dict(proxies or {})
         for scheme, url in self._proxies.items():
             if scheme in _PROXIED:
@@ -174,11 +176,28 @@ def environment_proxies() -> Mapping[str, str]:
 
 
 def _proxy_at(url: str) -> SplitResult:
-    proxy = urlsplit(url if "://" in url else f"http://{url}")
+    try:
+        proxy = urlsplit(url if "://" in url else f"http://{url}")
+        _ = proxy.port  # read here: in a URL that is cut wrongly it is a part of the password
+    except ValueError:
+        # `from None`: the cause may quote that part.
+        raise ParameterError(
+            "proxy: must be a URL; a / or # or [ in its password is written %2F, %23 or %5B"
+        ) from None
     if proxy.scheme != "http" or not proxy.hostname:
         shown = f"{proxy.scheme}://{proxy.hostname or ''}"  # without a user's password
         raise ParameterError(f"proxy: must be an http:// URL with a host, not {shown}")
     return proxy
+
+
+def _checked(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return headers that can be sent; the library would quote a token that cannot."""
+    for name, value in headers.items():
+        if not _VISIBLE.fullmatch(value):
+            raise ParameterError(
+                f"headers: {name} must be ASCII text in one line, without spaces around it"
+            )
+    return dict(headers)
 
 
 def _authorization(proxy: SplitResult) -> dict[str, str]:

@@ -3,6 +3,7 @@
 import socket
 import ssl
 import threading
+import traceback
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from email.message import Message
@@ -324,6 +325,24 @@ def test_a_proxy_that_cannot_be_used_is_refused_without_its_password(url: str) -
     with pytest.raises(ParameterError, match="proxy: must be an http:// URL") as refused:
         HttpSender(proxies={"https": url})
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("password", ["secret/", "secret#", "secret?", "secret[", "x:secret"])
+def test_a_proxys_password_that_cuts_its_url_short_is_in_no_message(password: str) -> None:
+    with pytest.raises(ParameterError, match="proxy: must be") as refused:
+        HttpSender(proxies={"https": f"http://user:{password}@[proxy.example"})
+    with pytest.raises(ParameterError, match="proxy: must be") as cut:
+        HttpSender(proxies={"https": f"http://user:{password}@proxy.example:port"})
+    for each in (refused, cut):
+        assert "secret" not in "".join(traceback.format_exception(each.value))
+
+
+@pytest.mark.parametrize("value", ["secret\n", "secret\r\nhost: x", " secret", "secr\u00e9t", ""])
+def test_a_header_that_cannot_be_sent_is_refused_without_its_value(value: str) -> None:
+    """Such as a token that was read from a file together with the end of its line."""
+    with pytest.raises(ParameterError, match="headers: authorization must be") as refused:
+        HttpSender(headers={"authorization": value})
+    assert "secr" not in "".join(traceback.format_exception(refused.value))
 
 
 def test_a_leader_may_ask_for_a_certificate(tmp_path: Path) -> None:
