@@ -53,6 +53,7 @@ class Uploaded:
         before: Of what was left out, as the person has answered before; the outcome is None if they
             answered in another task.
         waiting: How many reports wait, by the id of their task.
+        unmade: How many of the group that was to follow are new, but were not made.
         declined: Why those wait that the leader would not take now, by their ids.
         reason: Why the call ended before everything was made and sent; None if it did not.
     """
@@ -60,6 +61,7 @@ class Uploaded:
     outcomes: Counts = dataclasses.field(default_factory=Counter)
     before: Counts = dataclasses.field(default_factory=Counter)
     waiting: Counter[bytes] = dataclasses.field(default_factory=Counter)
+    unmade: Counter[bytes] = dataclasses.field(default_factory=Counter)
     declined: dict[bytes, str] = dataclasses.field(default_factory=dict)
     reason: str | None = None
 
@@ -172,6 +174,9 @@ class _Call:
                 reason = later.reason
             if attempt < ATTEMPTS:
                 self._pause(attempt)
+        refusals = self._outbox.refusals([put.unmade for put in group])
+        new = (put for put, why in zip(group, refusals, strict=True) if why is None)
+        self.found.unmade.update(task.task_id.value for put in new for task, _ in put.parts)
         self.found.reason = reason
         return None
 

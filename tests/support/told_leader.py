@@ -53,6 +53,7 @@ class ToldLeader:
         self.gets = 0
         self.turns: list[Turn] = []
         self.is_down = False
+        self.has_no_keys = False
         self.keypair = self.keys(1)
         self.helper: HpkeKeypair | None = None  # where it has another than the leader
 
@@ -62,7 +63,7 @@ class ToldLeader:
 
     def get(self, url: str, message: str, limit: int) -> bytes:
         assert (url.endswith("/hpke_config"), message) == (True, "hpke-config-list")
-        if self.is_down:
+        if self.is_down or self.has_no_keys:
             raise Later("unreachable")
         self.gets += 1
         its_own = self.helper if url.startswith(HELPER_URL) else None

@@ -137,13 +137,15 @@ def summary_of(
         refused += Counter(found.declined.values())
     accepted = sum(count for each, count in outcomes.items() if each and not each.reason)
     left = total - before.total() - accepted - refused.total()
-    waiting = max(left, sum(found.waiting[task] for task in tasks) if is_kept else 0)
+    # What waited of another list is settled beyond `total`, and hides nothing of this one.
+    known = sum(found.unmade[task] + (found.waiting[task] if is_kept else 0) for task in tasks)
+    waiting = max(left, known)
     return Summary(accepted, refused, waiting, before.total(), refused_before)
 
 
 def check_sent(found: "Uploaded", waiting: int, state: Path | None, task: "Task") -> None:
-    """Raise `PeerError` if reports have no outcome yet."""
-    if not waiting:
+    """Raise `PeerError` if reports have no outcome yet, or the call ended before all were made."""
+    if not waiting and found.reason is None:
         return
     reason = found.reason or next(iter(found.declined.values()), "")
     configuration = task.configuration

@@ -8,14 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from aggregator.cli.client.sending import check_sent, summary_of
 from aggregator.client import Outbox, Outcome, Reporter, State, bulk
 from aggregator.client.bulk import ATTEMPTS, Uploaded
+from aggregator.client.delivery import KEYS_SECONDS
 from aggregator.client.passes import Reason
 from aggregator.client.records import Entry
 from aggregator.client.resuming import upload_list, upload_of_persons
 from aggregator.client.sender import Later
 from aggregator.dap.report_errors import ReportError
-from aggregator.errors import ConfigurationError, ParameterError
+from aggregator.errors import ConfigurationError, ParameterError, PeerError
 from aggregator.protocol.task_file import task_to_toml
 from tests.support.clock import ManualClock
 from tests.support.commands import run_here
@@ -49,11 +51,14 @@ def upload(
 
 
 def opened(
-    file: Path, leader: ToldLeader, send: Callable[[Reporter, Outbox], Uploaded]
+    file: Path,
+    leader: ToldLeader,
+    send: Callable[[Reporter, Outbox], Uploaded],
+    now: int = NOW,
 ) -> Uploaded:
     with closing(Outbox(file)) as outbox:
         reporter = Reporter(
-            TASK, outbox, sender=leader, clock=ManualClock(NOW), reports_per_request=2
+            TASK, outbox, sender=leader, clock=ManualClock(now), reports_per_request=2
         )
         return send(reporter, outbox)
 
@@ -196,6 +201,23 @@ def test_nobody_is_sent_twice_whatever_the_order_and_whoever_is_new(tmp_path: Pa
     assert once(file, leader, "fedcba") == (Counter({COUNTED: 2}), Counter({COUNTED: 4}), None)
     assert once(file, leader, "fedcba") == (Counter({COUNTED: 6}), Counter(), None)
     assert len(leader.stored) == 6
+
+
+def test_a_table_that_was_not_sent_is_not_hidden_by_another_that_waited(tmp_path: Path) -> None:
+    """The helper was away when the second table came, and the reports of the first filled it up."""
+    leader, file = ToldLeader(), tmp_path / "reports"
+    leader.turns = [fails(Later("unreachable"))] * ATTEMPTS
+    once(file, leader, "abcde")
+    leader.has_no_keys = True
+
+    def send(reporter: Reporter, outbox: Outbox) -> Uploaded:
+        return upload_of_persons(reporter, outbox, [1, 1, 1], "fga", NOW)
+
+    found = opened(file, leader, send, NOW + 2 * KEYS_SECONDS)
+    summary = summary_of(found, TASK_ID, total=3)
+    assert (summary.accepted, summary.waiting) == (5, 2)
+    with pytest.raises(PeerError, match=r"^2 reports are not settled.*\(unreachable\)"):
+        check_sent(found, summary.waiting, file, TASK)
 
 
 def test_what_was_refused_of_a_person_is_said_again_and_not_sent_again(tmp_path: Path) -> None:
