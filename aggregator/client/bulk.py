@@ -7,7 +7,7 @@ two groups at most, besides what an earlier call left: if a leader is away, noth
 import dataclasses
 import functools
 import itertools
-import time
+import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -89,7 +89,7 @@ def upload(
     groups: Iterable[Sequence[Put]],
     *,
     settled: Callable[[int], None] = lambda _: None,
-    sleep: Callable[[float], None] = time.sleep,
+    sleep: Callable[[float], object] | None = None,
 ) -> Uploaded:
     """Make what is new in each group, and send it, and what waited before.
 
@@ -98,7 +98,7 @@ def upload(
         outbox: Its outbox.
         groups: What is stored together, made when its turn comes, in a thread.
         settled: Called with the number of reports that have been settled or left out since.
-        sleep: Waits between two tries.
+        sleep: Waits so many seconds between two tries, by default until the call is interrupted.
 
     Raises:
         ParameterError: A measurement is out of range; the groups before it were sent.
@@ -109,7 +109,9 @@ def upload(
         call.send(lambda: reporter.flush(now=True))
     if call.found.reason is not None:
         return call.found_in_all()
-    with closing(_made_ahead(call.store, groups)) as ahead:  # nothing is made after the last sent
+    with closing(
+        _made_ahead(call.store, groups, call.is_over)
+    ) as ahead:  # nothing is made after the last sent
         for stored in ahead:
             if stored is None:
                 break
@@ -136,11 +138,13 @@ class _Call:
         reporter: Reporter,
         outbox: Outbox,
         settled: Callable[[int], None],
-        sleep: Callable[[float], None],
+        sleep: Callable[[float], object] | None,
     ) -> None:
         self.found = Uploaded()
+        self.is_over = threading.Event()
         self._reporter, self._outbox = reporter, outbox
-        self._settled, self._sleep = settled, sleep
+        self._settled = settled
+        self._sleep = self.is_over.wait if sleep is None else sleep
         self._waited = outbox.waiting_claims()
 
     def found_in_all(self) -> Uploaded:
@@ -174,6 +178,8 @@ class _Call:
                 reason = later.reason
             if attempt < ATTEMPTS:
                 self._pause(attempt)
+            if self.is_over.is_set():
+                return None
         refusals = self._outbox.refusals([put.unmade for put in group])
         new = (put for put, why in zip(group, refusals, strict=True) if why is None)
         self.found.unmade.update(task.task_id.value for put in new for task, _ in put.parts)
@@ -210,8 +216,13 @@ def _rest_sent(
     return reporter.deliver(rest)
 
 
-def _made_ahead(make: Callable[[_T], _R], given: Iterable[_T]) -> Generator[_R, None, None]:
-    """Yield what is made of each thing given; the next is taken and made meanwhile, in a thread."""
+def _made_ahead(
+    make: Callable[[_T], _R], given: Iterable[_T], is_over: threading.Event
+) -> Generator[_R, None, None]:
+    """Yield what is made of each thing given; the next is taken and made meanwhile, in a thread.
+
+    `is_over` is set at the end, which waits for the thread.
+    """
     rest = iter(given)
 
     def make_next() -> list[_R]:
@@ -219,10 +230,13 @@ def _made_ahead(make: Callable[[_T], _R], given: Iterable[_T]) -> Generator[_R, 
 
     with ThreadPoolExecutor(1, "making") as maker:
         # With the context of the caller: what numpy is told to overlook holds in a thread by it.
-        ahead = maker.submit(copy_context().run, make_next)
-        while made := ahead.result():
+        try:
             ahead = maker.submit(copy_context().run, make_next)
-            yield from made
+            while made := ahead.result():
+                ahead = maker.submit(copy_context().run, make_next)
+                yield from made
+        finally:
+            is_over.set()  # also at Ctrl-C: the thread may be asking for keys for minutes
 
 
 def _of(counts: Counts, tasks: Sequence[bytes]) -> Counter[Outcome | None]:

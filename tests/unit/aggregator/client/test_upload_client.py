@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.client import AsyncClient, Client, Outbox, UploadError, bulk
+from aggregator.client.delivery import KEYS_SECONDS
 from aggregator.client.sender import Later, Refused, TooLarge
 from aggregator.codec import decode
 from aggregator.dap.hpke import HpkeKeypair, input_share_info, open_
@@ -237,3 +238,40 @@ def test_the_wait_between_two_tries_is_half_a_minute_in_all(
     done = bulk.upload(uploading._reporter, uploading._outbox, (), sleep=waits.append)
     assert done.reason is None
     assert 30 <= sum(waits) <= 40
+
+
+def test_an_interrupted_upload_does_not_go_on_asking_for_keys(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ctrl-C waited for the thread that makes reports, and that for a helper that was away."""
+    monkeypatch.undo()
+    monkeypatch.setattr(bulk, "PEOPLE_AT_ONCE", 1)
+    monkeypatch.setattr(bulk, "_LONGEST_PAUSE", 3600)
+    leader, asked = ToldLeader(), threading.Event()
+    fetch = leader.get
+
+    class Hasty(ManualClock):
+        """Each look at it is days later, so keys are too old for the next group."""
+
+        def now(self) -> int:
+            self.advance(2 * KEYS_SECONDS)
+            return super().now()
+
+    def keys_for_one(url: str, message: str, limit: int) -> bytes:
+        if leader.gets < 2:
+            return fetch(url, message, limit)
+        asked.set()
+        raise Later("unreachable")
+
+    def interrupted(_leader: ToldLeader, _body: bytes) -> bytes:
+        asked.wait()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(leader, "get", keys_for_one)
+    leader.turns = [interrupted]
+    with (
+        Client(TASK, sender=leader, clock=Hasty(NOW)) as uploading,
+        pytest.raises(KeyboardInterrupt),
+    ):
+        uploading.upload([1, 2, 3])
+    assert not [each for each in threading.enumerate() if each.name.startswith("making")]
