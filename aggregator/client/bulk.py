@@ -1,7 +1,8 @@
 """Uploads many measurements: makes and stores the next group of reports while one is sent.
 
 No byte of a report leaves before the transaction that stores its group is on disk. The outbox holds
-two groups at most, besides what an earlier call left: if a leader is away, nothing more is made.
+a few groups at most, besides what an earlier call left: if a leader is away, or declines as many
+reports as two groups have, nothing more is made.
 """
 
 import dataclasses
@@ -116,7 +117,7 @@ def upload(
             if stored is None:
                 break
             call.leave_out(stored.before)
-            call.send(functools.partial(_rest_sent, reporter, outbox, stored.by_task))
+            call.send_group(stored)
             if call.found.reason is not None:
                 break
     return call.found_in_all()
@@ -146,6 +147,7 @@ class _Call:
         self._settled = settled
         self._sleep = self.is_over.wait if sleep is None else sleep
         self._waited = outbox.waiting_claims()
+        self._left = self._largest = 0
 
     def found_in_all(self) -> Uploaded:
         """Return what was found, with what waits now."""
@@ -167,6 +169,17 @@ class _Call:
             done = rest()
             self._note(done)
             attempt = 1 if done.settled else attempt + 1
+
+    def send_group(self, stored: Stored) -> None:
+        """Send a group, unless the leader has declined as many reports as two groups have."""
+        made = sum(map(len, stored.by_task.values()))
+        self._largest = max(self._largest, made + sum(len(put.parts) for put in stored.before))
+        if self._left >= 2 * self._largest > 0 and self.found.declined:
+            self.found.reason = next(reversed(self.found.declined.values()))
+            return
+        settled = self.found.outcomes.total()
+        self.send(functools.partial(_rest_sent, self._reporter, self._outbox, stored.by_task))
+        self._left += made - (self.found.outcomes.total() - settled)
 
     def store(self, group: Sequence[Put]) -> Stored | None:
         """Return what was stored; None, with the reason set, if an aggregator gave no keys."""

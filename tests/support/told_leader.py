@@ -23,13 +23,14 @@ def stores(leader: "ToldLeader", body: bytes) -> bytes:
     return b""
 
 
-def says(error: ReportError | int) -> Turn:
-    """Say it, or the number of no error, of the first report of a request."""
+def says(error: ReportError | int, *, of_all: bool = False) -> Turn:
+    """Say it, or the number of no error, of the first report of a request, or of all."""
     code = error if isinstance(error, int) else DAP_18.code(error)
 
     def turn(_leader: "ToldLeader", body: bytes) -> bytes:
-        first = decode(UploadRequest, body).reports[0].report_metadata.report_id
-        return encode(UploadErrors((ReportUploadStatus(first, code),)))
+        ids = [each.report_metadata.report_id for each in decode(UploadRequest, body).reports]
+        named = ids if of_all else ids[:1]
+        return encode(UploadErrors(tuple(ReportUploadStatus(each, code) for each in named)))
 
     return turn
 

@@ -220,6 +220,23 @@ def test_a_table_that_was_not_sent_is_not_hidden_by_another_that_waited(tmp_path
         check_sent(found, summary.waiting, file, TASK)
 
 
+def test_no_more_is_made_than_a_few_groups_if_the_leader_declines_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A million rows of a task that has not begun would all lie in the file, both shares each."""
+    monkeypatch.setattr(bulk, "PEOPLE_AT_ONCE", 1)
+    leader, file = ToldLeader(), tmp_path / "reports"
+    people = "abcdefghijklmnopqrstuvwxyz"
+    early = says(ReportError.REPORT_TOO_EARLY, of_all=True)
+    leader.turns = [stores, *[early] * len(people)]
+    for waiting in (4, 8):  # what an earlier call left does not stop this one
+        before, now, reason = once(file, leader, people)
+        assert before + now == Counter({COUNTED: 1, WAITING: waiting})
+        assert reason == Reason.REPORT_TOO_EARLY
+    leader.turns = []
+    assert once(file, leader, people) == (Counter({COUNTED: 1}), Counter({COUNTED: 25}), None)
+
+
 def test_what_was_refused_of_a_person_is_said_again_and_not_sent_again(tmp_path: Path) -> None:
     """The call that heard of it may have died before it said so."""
     leader, file = ToldLeader(), tmp_path / "reports"
