@@ -137,7 +137,11 @@ class Reporter:
         """
         task = task_from_toml(Path(task_file).read_text("utf-8"))
         waiting = Outbox(outbox)
-        reporter = cls(task, waiting)
+        try:
+            reporter = cls(task, waiting)
+        except BaseException:
+            waiting.close()
+            raise
         reporter._owned.append(waiting.close)
         return reporter
 

@@ -90,17 +90,21 @@ class Client:
         self._clock = SystemClock() if clock is None else clock
         self._outbox = Outbox(None) if outbox is None else outbox
         self._owns_outbox = outbox is None
-        self._reporter = Reporter(
-            task,
-            self._outbox,
-            entropy=entropy,
-            clock=self._clock,
-            sender=sender,
-            requirements=requirements,
-            max_age_seconds=_FOR_EVER,
-            reports_per_request=reports_per_request,
-            keeps_places=keeps_places,
-        )
+        try:
+            self._reporter = Reporter(
+                task,
+                self._outbox,
+                entropy=entropy,
+                clock=self._clock,
+                sender=sender,
+                requirements=requirements,
+                max_age_seconds=_FOR_EVER,
+                reports_per_request=reports_per_request,
+                keeps_places=keeps_places,
+            )
+        except BaseException:
+            self._close_outbox()
+            raise
 
     def upload(
         self,
@@ -134,11 +138,10 @@ class Client:
             check_kept(self._task)
         seconds = self._clock.now() if time is None else _seconds(time)
         self._task.prio3.circuit.encode(measurements)  # refuses what is out of range
-        if person is None:
-            puts = [Put([(self._task, each)], seconds) for each in measurements]
-        else:
-            puts = []
+        of_others = measurements if person is None else ()
+        if person is not None:
             self._reporter.put_many(measurements, person=person, seconds=seconds)
+        puts = (Put([(self._task, each)], seconds) for each in of_others)
         groups = bulk.groups_of(puts, room_of(self._task))
         done = bulk.upload(self._reporter, self._outbox, groups, settled=progress)
         return self._summary(done, len(measurements))
@@ -146,14 +149,17 @@ class Client:
     def close(self) -> None:
         """Close the connections, and the outbox if it is in memory."""
         self._reporter.close()
-        if self._owns_outbox:
-            self._outbox.close()
+        self._close_outbox()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _close_outbox(self) -> None:
+        if self._owns_outbox:
+            self._outbox.close()
 
     def _summary(self, done: Uploaded, sent: int) -> UploadSummary:
         accepted, refused = 0, Counter[str]()

@@ -1,14 +1,26 @@
 """Scripts and notebooks that have all measurements: `Client` and `AsyncClient`."""
 
 import threading
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import UTC, datetime
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
-from aggregator.client import AsyncClient, Client, Outbox, UploadError, bulk
+from aggregator.client import (
+    AsyncClient,
+    Client,
+    Outbox,
+    Reporter,
+    UploadError,
+    bulk,
+    reporter,
+    upload,
+)
 from aggregator.client.delivery import KEYS_SECONDS
+from aggregator.client.making import Put
 from aggregator.client.sender import Later, Refused, TooLarge
 from aggregator.codec import decode
 from aggregator.dap.hpke import HpkeKeypair, input_share_info, open_
@@ -16,6 +28,10 @@ from aggregator.dap.messages import Report, UploadRequest, input_share_aad
 from aggregator.dap.profile import DAP_18, Role
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import ParameterError
+from aggregator.protocol.requirements import Requirements
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import task_to_toml
+from aggregator.vdaf.circuits.measurements import Measurement
 from tests.support.clock import ManualClock
 from tests.support.entropy import SeededEntropy
 from tests.support.tasks import make_task
@@ -275,3 +291,42 @@ def test_an_interrupted_upload_does_not_go_on_asking_for_keys(
     ):
         uploading.upload([1, 2, 3])
     assert not [each for each in threading.enumerate() if each.name.startswith("making")]
+
+
+def test_a_long_list_is_made_into_reports_group_by_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is said of a report was made of all of them at once: 227 MB for a million."""
+    monkeypatch.setattr(bulk, "PEOPLE_AT_ONCE", 1)
+    put, leader, made, at_posts = upload.Put, ToldLeader(), list[Put](), list[int]()
+
+    def counted(parts: Sequence[tuple[Task, Measurement]], seconds: int) -> Put:
+        made.append(put(parts, seconds))
+        return made[-1]
+
+    def takes(leader: ToldLeader, body: bytes) -> bytes:
+        at_posts.append(len(made))
+        return stores(leader, body)
+
+    monkeypatch.setattr(upload, "Put", counted)
+    leader.turns = [takes] * 9
+    client(leader).upload([1] * 9)
+    assert at_posts[0] <= 3
+
+
+def test_a_task_that_is_refused_leaves_no_outbox_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed, close = list[Path | None](), Outbox.close
+
+    def noted(outbox: Outbox) -> None:
+        closed.append(outbox.path)
+        close(outbox)
+
+    monkeypatch.setattr(Outbox, "close", noted)
+    strict, file = Requirements(max_epsilon=Fraction(1, 2**40)), tmp_path / "task.toml"
+    monkeypatch.setattr(reporter, "Requirements", lambda: strict)
+    file.write_text(task_to_toml(TASK))
+    with pytest.raises(ParameterError):
+        Client(TASK)
+    with pytest.raises(ParameterError):
+        Reporter.open(file, tmp_path / "outbox")
+    assert closed == [None, tmp_path / "outbox"]
