@@ -12,7 +12,7 @@ import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from aggregator.client.records import COLUMNS, Entry, Outcome, Record, State
@@ -335,10 +335,14 @@ class Outbox:
             execute("INSERT OR REPLACE INTO hpke_keys VALUES (?, ?, ?)", (task, configs, now))
 
     def _empty_log(self) -> None:
-        """Move the log into the file, where answers are overwritten; later if a reader holds it."""
+        """Move the log into the file, where answers are overwritten.
+
+        If a reader holds it, or the file has no room to grow, the next time does it: what is in
+        the log is settled all the same.
+        """
         if self.path is None:
             return
-        with self._lock, self._translated():
+        with suppress(OutboxFull), self._lock, self._translated():
             execute = self._connection.execute
             execute("PRAGMA busy_timeout = 0")
             try:

@@ -18,7 +18,7 @@ import pytest
 
 from aggregator.client.delivery import KEYS_SECONDS
 from aggregator.client.outbox import AlreadyAnswered, Outbox, OutboxFull
-from aggregator.client.passes import Reason
+from aggregator.client.passes import Reason, Settling
 from aggregator.client.records import Outcome, Record, State
 from aggregator.client.reporter import Reporter
 from aggregator.client.sender import Later, Refused, TooLarge
@@ -34,6 +34,7 @@ from aggregator.protocol.reports import report_sizes
 from aggregator.protocol.task_file import task_to_toml
 from tests.support.clock import ManualClock
 from tests.support.entropy import SeededEntropy
+from tests.support.small_disk import small_disk
 from tests.support.tasks import make_task
 from tests.support.told_leader import ToldLeader, Turn, fails, says, stores
 
@@ -733,3 +734,29 @@ def test_importing_it_brings_no_library_that_takes_long() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_is_settled_is_told_though_the_disk_has_no_room_to_empty_the_log() -> None:
+    """The transaction is on disk, but the file cannot grow by what the log holds."""
+    with small_disk(2**23) as disk:
+        world, place = World(disk.folder), disk.folder / "place"
+        reporter = world.begin()
+        outbox, task = world._open[0], world.task.task_id.value
+        reporter.put_many([1] * 200)
+        sealing = reporter._deliveries[task]
+        sealing._seal(outbox.due(task, None, 200), sealing._keys())
+        place.write_bytes(bytes(2**18))  # enough for what settling writes to the log
+        disk.fill()
+        place.unlink()
+        done = sealing.deliver(
+            outbox.due(task, None, 200), settling := Settling(outbox, at_once=False)
+        )
+        settling.settle()
+        log = world.path.with_name("outbox.sqlite-wal")
+        assert log.stat().st_size  # there was no room, or this shows nothing
+        assert (done.counted, reporter.waiting(), len(world.settled)) == (200, 0, 200)
+        disk.make_room()
+        reporter.put(1)
+        assert reporter.flush(now=True).counted == 1
+        assert not log.stat().st_size
+        world.close()
