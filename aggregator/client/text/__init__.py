@@ -2,7 +2,7 @@
 
 `question` binds a question to its tasks, `strings` says when two answers are the same, `hashing`
 which bucket of a task counts an answer, and `toss` how a client chooses the task, which its outbox
-keeps. `spelling` asks for letters in one window, and `fitting` holds that to the question's.
+keeps. `spelling` asks for letters in one window; `fitting` checks that it fits its question.
 `beside_survey` reads the text questions of a survey.
 """
 

@@ -1,4 +1,4 @@
-"""An OpenAPI description as a page: without scripts, so that its policy stays strict."""
+"""An OpenAPI description as a page, without scripts: its content security policy stays strict."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

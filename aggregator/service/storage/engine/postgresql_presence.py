@@ -1,4 +1,4 @@
-"""How services whose store is on a PostgreSQL server show there that they run.
+"""How services on one PostgreSQL server show there that they run.
 
 Each process holds advisory locks on a connection of its own, as `presence` says. The server
 releases them when the process has died, or soon after its machine has vanished.
