@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from aggregator.client import MeasurementReader
     from aggregator.client.bulk import Uploaded
     from aggregator.protocol.requirements import Requirements
+    from aggregator.protocol.task import Task
     from aggregator.vdaf.circuits.measurements import Measurement
 
 
@@ -59,7 +60,10 @@ def upload(
     ] = "",
     time: Annotated[
         str | None,
-        typer.Option(help="Time of the reports: ISO 8601 or seconds since 1970; now if not given."),
+        typer.Option(
+            help="Time of the reports: ISO 8601 or seconds since 1970; now if not given. Needed "
+            "with --state and --person-column if the task has windows."
+        ),
     ] = None,
     per_request: Annotated[
         int, typer.Option(min=1, help="How many reports one request carries.")
@@ -104,7 +108,6 @@ def upload(
     from aggregator.cli.files import read_task
     from aggregator.client import MeasurementReader, Reporter, bulk
     from aggregator.client.resuming import upload_list, upload_of_persons
-    from aggregator.clock import SystemClock
     from aggregator.protocol.clear_text import check_endpoints
     from aggregator.protocol.groups import check_kept
 
@@ -131,8 +134,7 @@ def upload(
     )
     if person is None and (state is None or not persons):
         check_kept(task)  # nothing here keeps people to one place of a group
-    moment = parse_time(time, "time")
-    seconds = SystemClock().now() if moment is None else moment
+    seconds = _seconds(time, task, is_now=state is None or not persons)
     with (
         closing(outbox_in(state)) as outbox,
         closing(sender_to(environment_proxy=environment_proxy)) as sender,
@@ -198,6 +200,22 @@ def _measurements(
     except UnicodeDecodeError:
         # `from None`: the cause contains the bytes.
         raise ParameterError(f"{csv}: is not UTF-8 text; save it as UTF-8") from None
+
+
+def _seconds(time: str | None, task: "Task", *, is_now: bool) -> int:
+    """Return the time of the reports; now if none is given, if the task has no windows or `is_now`.
+
+    Raises `ParameterError` if a time is needed.
+    """
+    from aggregator.clock import SystemClock
+
+    given = parse_time(time, "time")
+    if given is None and not is_now and task.policy.window is not None:
+        raise ParameterError(
+            "time: give one, as the task has windows: without it the same command, called again in "
+            "the next window, would count everybody there, too"
+        )
+    return SystemClock().now() if given is None else given
 
 
 def check_delimiter(delimiter: str) -> None:

@@ -22,7 +22,7 @@ from aggregator.protocol.task_file import task_to_toml
 from tests.support.clock import ManualClock
 from tests.support.commands import run_here
 from tests.support.ports import free_ports
-from tests.support.tasks import make_task
+from tests.support.tasks import LAPLACE, make_task
 from tests.support.told_leader import ToldLeader, fails, says, stores
 
 NOW = 1_700_000_000
@@ -289,3 +289,15 @@ def test_the_command_sends_one_persons_measurements_and_later_what_waits(
         done = run_here("upload", file, *measurements, "--person", "17", "--state", state)
         assert said in done.stderr, done
     assert run_here("upload", file, "1", "--person", "17").returncode == 2
+
+
+def test_the_command_takes_persons_of_a_task_with_windows_only_with_a_time(tmp_path: Path) -> None:
+    """The same command, called again after midnight, counted everybody in the next day, too."""
+    task = make_task(privacy={**LAPLACE, "window": 36})
+    file, table = tmp_path / "task.toml", tmp_path / "table.csv"
+    file.write_text(task_to_toml(task))
+    table.write_text("who,is\nada,1\n")
+    of_persons = ("--csv", table, "--column", "is", "--person-column", "who")
+    done = run_here("upload", file, *of_persons, "--state", tmp_path / "state")
+    assert done.returncode == 2
+    assert "time: give one, as the task has windows" in done.stderr
