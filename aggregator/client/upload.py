@@ -130,9 +130,11 @@ class Client:
             ParameterError: A measurement is out of range; the message names the limit. Or the time
                 has no zone. Or the task is in a group, and nothing keeps people to one place of it.
                 Nothing is sent.
-            UploadError: An aggregator could not be reached or refused a request. What was not
-                settled waits in the outbox and goes with the next upload, or is forgotten if the
-                outbox is in memory; `progress` told how many reports were settled.
+            UploadError: An aggregator could not be reached or refused a request; `progress` told
+                how many reports were settled.
+
+        After an error, or Ctrl-C, what was not settled waits in the outbox and goes with the next
+        upload; if the outbox is in memory, it is forgotten.
         """
         if person is None and not self._keeps_places:
             check_kept(self._task)
@@ -143,7 +145,11 @@ class Client:
             self._reporter.put_many(measurements, person=person, seconds=seconds)
         puts = (Put([(self._task, each)], seconds) for each in of_others)
         groups = bulk.groups_of(puts, room_of(self._task))
-        done = bulk.upload(self._reporter, self._outbox, groups, settled=progress)
+        try:
+            done = bulk.upload(self._reporter, self._outbox, groups, settled=progress)
+        finally:  # also at Ctrl-C: what is uploaded next is not to bring it along
+            if self._owns_outbox:
+                self._forget()
         return self._summary(done, len(measurements))
 
     def close(self) -> None:
@@ -170,7 +176,7 @@ class Client:
                 refused[outcome.reason] += count
         settled = accepted + refused.total()
         if self._owns_outbox:
-            refused += self._dropped(done)
+            refused += Counter(done.declined.values())  # nobody sends them again
         if done.reason is not None:
             raise UploadError(
                 f"{done.reason}: the first {settled} of {sent} reports are settled; some of the "
@@ -178,11 +184,9 @@ class Client:
             )
         return UploadSummary(accepted, dict(refused))
 
-    def _dropped(self, done: Uploaded) -> Counter[str]:
-        """Forget what waits in memory, which nobody sends again; return why the leader left it."""
+    def _forget(self) -> None:
         waiting = self._outbox.due(self._task.task_id.value, None, _ALL)
         self._outbox.settle([(record, Outcome(State.REFUSED)) for record in waiting])
-        return Counter(done.declined.values())
 
 
 class AsyncClient:

@@ -330,3 +330,13 @@ def test_a_task_that_is_refused_leaves_no_outbox_open(
     with pytest.raises(ParameterError):
         Reporter.open(file, tmp_path / "outbox")
     assert closed == [None, tmp_path / "outbox"]
+
+
+def test_what_an_interrupted_upload_left_in_memory_does_not_go_with_the_next() -> None:
+    leader = ToldLeader()
+    leader.turns = [stores, fails(KeyboardInterrupt())]
+    uploading = client(leader, 2)
+    with pytest.raises(KeyboardInterrupt):
+        uploading.upload([1, 1, 1])
+    assert uploading.upload([1]).total == 1
+    assert len(leader.stored) == 3
