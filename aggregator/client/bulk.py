@@ -201,14 +201,16 @@ class _Call:
 
     def leave_out(self, before: Sequence[Put]) -> None:
         """Note what became of puts that are not new."""
-        left_out = [
-            (task.task_id.value, put.claim)
-            for put in before
-            for task, _ in put.parts
-            if (task.task_id.value, put.claim) not in self._waited
-        ]
-        for (task, _), outcome in zip(left_out, self._outbox.claimed_all(left_out), strict=True):
-            self.found.before[task, outcome] += 1
+        left_out = list[tuple[bytes, str | None]]()
+        for put in before:
+            for task, _ in put.parts:
+                claim = (task.task_id.value, put.claim)
+                if claim in self._waited:  # it is among the outcomes, or waits: once
+                    self._waited.remove(claim)
+                else:
+                    left_out.append(claim)
+        for (task_id, _), outcome in zip(left_out, self._outbox.claimed_all(left_out), strict=True):
+            self.found.before[task_id, outcome] += 1
         self._settled(len(left_out))
 
     def _note(self, done: Pass) -> None:

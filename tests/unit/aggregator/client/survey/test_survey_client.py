@@ -14,10 +14,12 @@ from aggregator.client import (
     OutboxFull,
     Outcome,
     Reason,
+    Row,
     State,
     SurveyClient,
+    bulk,
 )
-from aggregator.client.sender import Refused
+from aggregator.client.sender import Later, Refused
 from aggregator.client.verdicts import SEVERAL_DAYS
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import DAY
@@ -204,3 +206,17 @@ def test_importing_it_brings_no_library_that_takes_long() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_each_row_of_a_table_is_accepted_or_left_out_also_a_persons_second(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the call after one that was interrupted neither row of a person was left out."""
+    monkeypatch.setattr(bulk, "ATTEMPTS", 1)
+    nothing = world.begin().sheet.entries({})
+    rows = [Row(nothing, {}, MONDAY + hour, f"{hour % 5}") for hour in range(10)]
+    world.leader.turns = [fails(Later("unreachable"))]
+    interrupted = world.begin().upload(rows)
+    assert (interrupted.reason, interrupted.waiting.total()) == ("unreachable", 5)
+    done = world.begin().upload(rows)
+    assert (done.counted, done.before.total(), done.waiting.total()) == (5, 5, 0)
