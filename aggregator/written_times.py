@@ -78,7 +78,7 @@ def utc_text(seconds: int) -> str:
         text = f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"
     except (OverflowError, ValueError, OSError):
         return str(seconds)
-    return f"{text.removesuffix(':00') if text.endswith(':00') else text}Z"
+    return f"{text.removesuffix(':00')}Z"
 
 
 def zone_named(name: str, option: str) -> tzinfo:

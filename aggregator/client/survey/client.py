@@ -213,7 +213,8 @@ class SurveyClient:
         """Put the rows of people who have not answered in their window, and send what waits.
 
         Rows are put in groups, each in one transaction, and settled likewise. Whenever this is
-        interrupted, a second call with the same rows goes on: nobody is lost or counted twice.
+        interrupted, a second call with the same rows goes on: nobody who is named is lost or
+        counted twice. A row without a person is another person's in every call.
 
         Args:
             rows: What each person answered; their order may change from call to call.
