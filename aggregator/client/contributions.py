@@ -27,6 +27,8 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from aggregator.errors import ParameterError
+
 if TYPE_CHECKING:
     from aggregator.dp.group import Group
     from aggregator.protocol.task import Task
@@ -132,6 +134,18 @@ def survey_digest(meaning: str) -> bytes:
 
 
 MARK = ": "
+
+
+def check_person(person: object) -> None:
+    """Refuse what is no name of a person: another thing than text, none, or what is no Unicode."""
+    if not isinstance(person, str):
+        raise ParameterError(f"person: must be text, not {type(person).__name__}")
+    if not person.strip():
+        raise ParameterError("person: must name a person, and is empty")
+    try:
+        person.encode()
+    except UnicodeEncodeError:
+        raise ParameterError("person: must be Unicode, without halves of surrogate pairs") from None
 
 
 def claim_of(task: "Task", person: str, seconds: int, number: int = 0) -> str:

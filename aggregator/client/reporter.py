@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Self
 
 from aggregator.client.batched_calls import BatchedCalls
-from aggregator.client.contributions import Contribution
+from aggregator.client.contributions import Contribution, check_person
 from aggregator.client.delivery import Delivery
 from aggregator.client.making import Put, made
 from aggregator.client.outbox import Outbox
@@ -301,6 +301,7 @@ class Reporter:
             if group is not None:
                 check_kept(self.task)
             return put
+        check_person(person)
         contributed = Contribution.of(self.task, person, time)
         return replace(put, contributions=[replace(contributed, group=group)])
 

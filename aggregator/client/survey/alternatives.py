@@ -1,9 +1,11 @@
 """The possible answers to a question that takes one of several: labels, yes and no, or points."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol
 
-from aggregator.client.survey.numbers import Unfit, number
+from aggregator.client.survey.numbers import Unfit, number, truth
+from aggregator.client.text.strings import composed
 
 _SHOWN = 8
 
@@ -22,15 +24,31 @@ class Alternatives(Protocol):
         """Return the answers as JSON data, for other interpreters."""
 
 
+def comparable(label: str) -> str:
+    """Return what a label is compared by: its NFC, without the blanks at its ends."""
+    return composed(label.strip())
+
+
 class Labels:
-    """One of some texts."""
+    """One of some texts; ValueError if two are the same label."""
 
     def __init__(self, labels: Sequence[str]) -> None:
         self.choices = labels
-        self._places = {label: place for place, label in enumerate(labels)}
-        if len(self._places) < len(labels):
+        self._places = dict[str, int]()
+        for place, label in enumerate(labels):
             # Not by counting each: a hostile meaning may have very many labels.
-            twice = next(label for place, label in enumerate(labels) if self._places[label] > place)
+            first = labels[self._places.setdefault(comparable(label), place)]
+            if first != label:
+                raise ValueError(
+                    f"labels: {first!a} and {label!a} are the same label: neither blanks "
+                    "at its ends nor how its accents are encoded make another"
+                )
+        if len(self._places) < len(labels):
+            twice = next(
+                label
+                for place, label in enumerate(labels)
+                if self._places[comparable(label)] < place
+            )
             raise ValueError(f"labels: {twice!r} is there twice")
         more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
         self.said = f"one of {', '.join(map(repr, labels[:_SHOWN]))}{more}"
@@ -38,9 +56,9 @@ class Labels:
     def place(self, answer: object) -> int:
         """See `Alternatives`."""
         if isinstance(answer, str):
-            for written in (answer, answer.strip()):  # a label may begin with a blank itself
-                if written in self._places:
-                    return self._places[written]
+            place = self._places.get(comparable(answer))
+            if place is not None:
+                return place
         raise Unfit(f"must be {self.said}")
 
     def data(self) -> dict[str, object]:
@@ -49,22 +67,25 @@ class Labels:
 
 
 class YesNo:
-    """Yes or no, as text or as a truth value."""
+    """Yes or no, as text, as a truth value, or as 1 and 0."""
 
     choices = ("yes", "no")
     _PLACES: Mapping[str, int] = {
-        **dict.fromkeys(("yes", "true", "1"), 0),
-        **dict.fromkeys(("no", "false", "0"), 1),
+        **dict.fromkeys(("yes", "true"), 0),
+        **dict.fromkeys(("no", "false"), 1),
     }
 
     def place(self, answer: object) -> int:
         """See `Alternatives`."""
-        if isinstance(answer, int) and answer in (0, 1):  # a larger number may be too long for text
-            answer = str(int(answer))
         written = answer.strip().lower() if isinstance(answer, str) else ""
-        if written not in self._PLACES:
-            raise Unfit("must be yes or no, or true or false")
-        return self._PLACES[written]
+        if written in self._PLACES:
+            return self._PLACES[written]
+        with suppress(Unfit):
+            given = truth(answer)
+            value = number(answer) if given is None else given
+            if value in (0, 1):
+                return 1 - int(value)
+        raise Unfit("must be yes or no, or true or false")
 
     def data(self) -> dict[str, object]:
         """See `Alternatives`."""

@@ -157,9 +157,9 @@ class AnswerSheet:
         """Return what one person's answers add to each entry; the number of entries is fixed.
 
         Args:
-            answers: By the names of questions. What is left out, None or blank is no answer, and so
-                is an answer to a question that the other answers rule out. Answers to text
-                questions are ignored.
+            answers: By the names of questions. What is left out, None, NaN or blank is no
+                answer, and so is an answer to a question that the other answers rule out. Answers
+                to text questions are ignored.
 
         Raises:
             AnswerError: A question does not take its answer, or no question has the name.

@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 from typing_extensions import override
 
-from aggregator.client.survey.alternatives import Alternatives, Labels
-from aggregator.client.survey.numbers import Grid, Unfit
+from aggregator.client.survey.alternatives import Alternatives, Labels, comparable
+from aggregator.client.survey.numbers import Grid, Unfit, is_nothing
 from aggregator.errors import ParameterError
 
 Entries: TypeAlias = list[int]
@@ -41,11 +41,11 @@ class Question(ABC):
     nothing: Sequence[int] = dataclasses.field(repr=False)
 
     def read(self, answer: object) -> Answer | None:
-        """Return an answer in whole numbers; None or a blank text is none.
+        """Return an answer in whole numbers; None, a blank text or NaN is none.
 
         Raises `AnswerError` if the question does not take it.
         """
-        if answer is None or (isinstance(answer, str) and not answer.strip()):
+        if is_nothing(answer):
             return None
         try:
             return self.parse(answer)
@@ -215,10 +215,14 @@ class Amounts(Question):
 
     @override
     def parse(self, answer: object) -> Answer | None:
-        if not isinstance(answer, Mapping) or not answer.keys() <= self.grids.keys():
-            raise Unfit(f"must be a table of numbers by these names: {', '.join(self.grids)}")
-        given = [answer.get(name) for name in self.grids]
-        if any(each is None or (isinstance(each, str) and not each.strip()) for each in given):
+        said = f"must be a table of numbers by these names: {', '.join(self.grids)}"
+        if not isinstance(answer, Mapping):
+            raise Unfit(said)
+        named = {comparable(str(name)): each for name, each in answer.items()}
+        if len(named) < len(answer) or not named.keys() <= set(map(comparable, self.grids)):
+            raise Unfit(said)
+        given = [named.get(comparable(name)) for name in self.grids]
+        if any(map(is_nothing, given)):
             return None
         steps = []
         for at, (name, grid) in enumerate(self.grids.items()):

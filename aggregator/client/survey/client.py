@@ -9,6 +9,7 @@ keeps reports, sends them, and tells what becomes of them.
 """
 
 import dataclasses
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Self
 
 from aggregator.client import bulk
 from aggregator.client.bulk import Uploaded
-from aggregator.client.contributions import MARK, Contribution, claim_of
+from aggregator.client.contributions import MARK, Contribution, check_person, claim_of
 from aggregator.client.delivery import room_of
 from aggregator.client.making import Put
 from aggregator.client.outbox import MAX_BYTES, Outbox
@@ -25,6 +26,7 @@ from aggregator.client.reporter import MAX_AGE_SECONDS, Reporter
 from aggregator.client.sender import REPORTS_PER_REQUEST, Sender
 from aggregator.client.survey.answers import AnswerError, Entries
 from aggregator.client.survey.asked_survey import AskedSurvey, read_survey
+from aggregator.client.survey.numbers import is_nothing
 from aggregator.clock import Clock, SystemClock
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ParameterError
@@ -165,8 +167,8 @@ class SurveyClient:
 
         Args:
             answers: By the names of questions: a label, a list of labels, a number, a truth value,
-                a table of numbers, or text, as each asks. What is left out, None or blank is
-                counted as no answer, in a report of the same size.
+                a table of numbers, or text, as each asks. What is left out, None, NaN or
+                blank is counted as no answer, in a report of the same size.
             person: Whose answers these are: a person has one report in each window of this task.
                 The name stays in the outbox. Text questions need it, and the outbox then keeps
                 which of their tasks the person is in.
@@ -176,7 +178,7 @@ class SurveyClient:
             AlreadyAnswered: The person has a report in this window; or in one that meets it, of
                 another task of this survey or of one of its text questions, in the same outbox.
             OutboxFull: There is no room for it.
-            ParameterError: There are text questions, and no person is named; or not by text.
+            ParameterError: There are text questions, and no person is named; or by what is no name.
         """
         # Before any answer is read: the tasks that a person is in must not depend on answers.
         tosses = [] if self._texts is None else self._texts.tosses(_checked(person))
@@ -198,7 +200,7 @@ class SurveyClient:
         entries = self.sheet.entries(answers)
         texts = {name: _text_of(answers, name) for name in self.asked.texts}
         texts |= dict.fromkeys(self.sheet.skipped_texts(answers))
-        time = self._clock.now() if seconds is None else seconds
+        time = self._clock.now() if seconds is None else _whole(seconds)
         return Row(entries, texts, time, _checked(person))
 
     async def aput(self, answers: Mapping[str, object], *, person: str | None = None) -> bytes:
@@ -237,8 +239,9 @@ class SurveyClient:
             question: A text question, which has a report of its own.
 
         Raises:
-            ParameterError: The survey has no such text question.
+            ParameterError: The survey has no such text question; or this is no name of a person.
         """
+        check_person(person)
         now = self._clock.now()
         task: Task | None = self.asked.first
         if question is None and self.asked.task is None:
@@ -303,14 +306,23 @@ class SurveyClient:
 
 
 def _checked(person: str | None) -> str | None:
-    if person is not None and not isinstance(person, str):
-        raise ParameterError(f"person: must be text, not {type(person).__name__}")
+    if person is not None:
+        check_person(person)
     return person
+
+
+def _whole(seconds: object) -> int:
+    try:
+        return operator.index(seconds)  # type: ignore[arg-type]  # what it refuses
+    except TypeError:
+        raise ParameterError("seconds: must be a whole number") from None
 
 
 def _text_of(answers: Mapping[str, object], name: str) -> str | None:
     answer = answers.get(name)
-    if answer is not None and not isinstance(answer, str):
+    if is_nothing(answer):
+        return None
+    if not isinstance(answer, str):
         raise AnswerError(name, "must be text, or None for no answer")
     return answer
 

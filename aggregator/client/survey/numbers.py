@@ -10,11 +10,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
+from numbers import Real
 from typing import SupportsIndex
 
-_NUMBER = re.compile(r"[+-]?[0-9]{1,30}(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,2})?")
+_NUMBER = re.compile(r"[+-]?(?=\.?[0-9])[0-9]{0,30}(\.[0-9]{0,30})?([eE][+-]?[0-9]{1,2})?")
 _EXACT = re.compile(r"-?[0-9]{1,60}(/[1-9][0-9]{0,59})?")
 _MAX_DIGITS = 30
+_NOTHING = frozenset({"NAType", "NaTType"})
+"""The types of pandas' values for what is missing, neither of which equals even itself."""
 
 
 class Unfit(Exception):
@@ -32,10 +35,36 @@ class Beyond(Unfit):
     """The answer is a number below the least or above the largest that is possible."""
 
 
+def is_nothing(answer: object) -> bool:
+    """Return whether this is a way to write that there is no answer: None, a blank text or NaN."""
+    match answer:
+        case None:
+            return True
+        case str():
+            return not answer.strip()
+        case Decimal():
+            return answer.is_nan()
+        case Real():
+            return bool(answer != answer)  # noqa: PLR0124  as NaN alone is, of any library
+        case _:
+            return type(answer).__name__ in _NOTHING
+
+
+def truth(answer: object) -> bool | None:
+    """Return the truth value that an answer is; None if it is another thing.
+
+    NumPy's are neither `bool` nor numbers.
+    """
+    if getattr(answer, "shape", None) == () and hasattr(answer, "item"):
+        answer = answer.item()
+    return answer if isinstance(answer, bool) else None
+
+
 def number(answer: object) -> Fraction:
     """Return the exact number that an answer is, or raise `Unfit`.
 
-    A float counts as its shortest decimal number.
+    A float counts as its shortest decimal number, and one of another precision as the shortest in
+    that precision.
     """
     match answer:
         case bool():
@@ -49,6 +78,8 @@ def number(answer: object) -> Fraction:
             return Fraction(answer)
         case str() if _NUMBER.fullmatch(answer.strip()):
             return Fraction(Decimal(answer.strip()))
+        case Real() if _NUMBER.fullmatch(str(answer)):
+            return Fraction(Decimal(str(answer)))
         case SupportsIndex():
             with suppress(TypeError):  # an array converts only if it holds a single number
                 return Fraction(operator.index(answer))

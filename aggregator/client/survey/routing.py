@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
+from aggregator.client.survey.alternatives import comparable
 from aggregator.client.survey.answers import Answer
 from aggregator.errors import ParameterError
 from aggregator.untrusted_text import meant
@@ -113,8 +114,9 @@ def _place(name: str, places: Mapping[str, int]) -> int:
 def _labels(name: str, labels: Sequence[str], known: Sequence[str]) -> tuple[int, ...]:
     if not known:
         raise ParameterError(f"{name} has no labels to choose")
+    places = {comparable(label): place for place, label in enumerate(known)}
     for label in labels:
-        if label not in known:
+        if comparable(label) not in places:
             has = meant(label, known) or f": it has {', '.join(map(repr, known[:_SHOWN]))}"
             raise ParameterError(f"{name} has no label {label!r}{has}")
-    return tuple(known.index(label) for label in labels)
+    return tuple(places[comparable(label)] for label in labels)

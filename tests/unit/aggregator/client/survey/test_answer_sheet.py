@@ -1,6 +1,8 @@
 """What an application's client makes of answers: what a steward's tools make, or an error."""
 
 import json
+import math
+from decimal import Decimal
 from fractions import Fraction
 from typing import get_args
 
@@ -12,7 +14,9 @@ from pydantic import TypeAdapter
 
 from aggregator.client.survey.answer_sheet import AnswerSheet
 from aggregator.client.survey.answers import AnswerError
+from aggregator.client.survey.numbers import is_nothing
 from aggregator.client.survey.read_meaning import question_of
+from aggregator.client.survey.routing import Routing
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task, info_with_digest
 from aggregator.protocol.task_file import task_from_toml, task_to_toml
@@ -99,7 +103,7 @@ def read_by_steward(question: Question, answer: object) -> object:
         cells = [answer.get(name) for name in question.columns]  # type: ignore[attr-defined]  # of PAIRS
     else:
         cells = [answer]
-    if any(each is None or (isinstance(each, str) and not each.strip()) for each in cells):
+    if any(map(is_nothing, cells)):
         return None
     return question.read(cells).answer
 
@@ -174,11 +178,22 @@ GIVEN_ANSWER = "4711"
         ({"some": ["x", "x"]}, "some: must have no label twice"),
         ({"half": 4711.5}, "half: must be from -4 to 4"),
         ({"half": True}, "half: must be a number"),
-        ({"half": float("nan")}, "half: must be a number"),
+        ({"half": float("inf")}, "half: must be a number"),
+        ({"half": np.bool_(1)}, "half: must be a number"),
+        ({"half": np.timedelta64(4711, "D")}, "half: must be a number"),
+        ({"half": "\ud800"}, "half: must be a number"),
+        ({"half": "."}, "half: must be a number"),
+        ({"yes": 0.5}, "yes: must be yes or no, or true or false"),
+        ({"one": "\ud800"}, "one: must be one of 'a', 'b b', 'ö'"),
+        ({"one": b"a"}, "one: must be one of 'a', 'b b', 'ö'"),
         ({"half": {"4711": 4711}}, "half: must be a number"),
         ({"half": np.array([4711, 1])}, "half: must be a number"),
         ({"pair": {"u": 4711, "v": 1}}, "pair: u: must be from 0 to 3"),
         ({"pair": [4711]}, "pair: must be a table of numbers by these names: u, v"),
+        (
+            {"pair": {"u": 1, "u ": 1, "v": 1}},
+            "pair: must be a table of numbers by these names: u, v",
+        ),
         ({"pair": {"w": 4711}}, "pair: must be a table of numbers by these names: u, v"),
         ({"rnage": GIVEN_ANSWER}, "answers: there is no question 'rnage'; did you mean range?"),
     ],
@@ -245,6 +260,96 @@ def test_what_is_left_out_none_or_blank_is_no_answer() -> None:
     nothing = visits().entries({})
     assert visits().entries({"one": None, "half": "  ", "pair": {"u": 1}, "some": ""}) == nothing
     assert visits().entries({"some": []}) != nothing
+
+
+class NAType:
+    """As pandas has one, whose comparisons are neither true nor false."""
+
+    def __ne__(self, other: object) -> bool:
+        raise TypeError
+
+    __hash__ = object.__hash__
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [math.nan, np.float32("nan"), np.float64("nan"), Decimal("NaN"), Decimal("sNaN"), NAType()],
+    ids=["nan", "float32", "float64", "decimal", "signalling", "pandas"],
+)
+def test_what_data_frames_have_in_gaps_is_no_answer_to_any_question(missing: object) -> None:
+    nothing = visits().entries({})
+    for question in visits().questions:
+        assert visits().entries({question.name: missing}) == nothing
+    assert visits().entries({"pair": {"u": 1, "v": missing}}) == nothing
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "meant"),
+    [
+        ("half", np.float32(0.5), "0.5"),
+        ("half", np.float16(-0.5), "-.5"),
+        ("half", np.longdouble("3.5"), "3.5"),
+        ("half", np.int8(-3), "-3"),
+        ("half", np.str_("2.5"), "2.5"),
+        ("least", np.uint64(40), "40."),
+        ("bin", np.float32(0.7), "0.7"),
+        ("point", np.float32(3), 3),
+        ("point", np.int64(3), "3.0"),
+        ("yes", np.bool_(1), "yes"),
+        ("yes", np.bool_(0), "no"),
+        ("yes", np.int64(0), "0.0"),
+        ("yes", 1.0, "1.0"),
+        ("one", np.str_("b b"), " b b"),
+        ("pair", {np.str_("u"): np.float32(3), "v": np.int16(9)}, {"v": 9, " u": 3}),
+    ],
+)
+def test_numbers_and_truth_values_of_numpy_are_read_as_those_of_python(
+    name: str, given: object, meant: object
+) -> None:
+    entries = visits().entries({name: given})
+    assert entries == visits().entries({name: meant}) != visits().entries({})
+
+
+def test_a_32_bit_float_is_the_shortest_number_that_it_reads_back_from() -> None:
+    """As a double, 0.7 would be 0.699999988079071, in the bin below."""
+    bins = question_of({**BINS, "edges": ["0", "7/10", "1"]}, "histogram", 10)
+    assert bins.read(np.float32(0.7)) == bins.read("0.7") == (1,)
+
+
+BINS = {"kind": "bins", "name": "q", "clip": False}
+COMPOSED, TAKEN_APART = "m\xe9decine", "me\u0301decine"
+
+
+@pytest.mark.parametrize("label", [COMPOSED, TAKEN_APART])
+@pytest.mark.parametrize("given", [COMPOSED, TAKEN_APART, f" {TAKEN_APART}\n"])
+def test_a_label_is_the_same_in_every_normal_form_and_with_blanks_around_it(
+    label: str, given: str
+) -> None:
+    labels = ["x", label]
+    of_one = question_of({"kind": "choice", "name": "q", "labels": labels}, "one answer", 9)
+    assert of_one.read(given) == (1,)
+    some = {"kind": "multiple", "name": "q", "labels": labels, "at_most": None}
+    assert question_of(some, "several answers", 9).read([given]) == (1,)
+    point = {"kind": "scale", "name": "q", "low": 1, "high": 2, "labels": labels}
+    assert question_of(point, "histogram", 9).read(given) == (1,)
+    column = {"name": label, "low": "0", "high": "9", "step": "1", "clip": False}
+    asked = {"kind": "vector", "name": "q", "column": [column]}
+    assert question_of(asked, "sums", 9).read({given: 4}) == (4,)
+    needs = Routing.of([of_one], [()], {"text": [("q", [given])]}).texts
+    assert needs == {"text": ((0, (1,)),)}
+
+
+def test_labels_that_are_alike_are_no_question() -> None:
+    """Who reads a task could otherwise not say which of them an answer is."""
+    for labels in ([COMPOSED, TAKEN_APART], ["a", "a "]):
+        with pytest.raises(ValueError, match="are the same label"):
+            question_of({"kind": "choice", "name": "q", "labels": labels}, "one answer", 9)
+
+
+def test_a_million_accents_are_no_label_and_found_to_be_none_at_once() -> None:
+    """Python's own normalisation would take hours, in a server that takes answers."""
+    with pytest.raises(AnswerError, match="one: must be one of"):
+        visits().entries({"one": "a" + "\u0301\u0323" * 500_000})
 
 
 def test_numbers_are_exact_whatever_they_are_written_in() -> None:

@@ -3,9 +3,10 @@
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from aggregator.client import (
@@ -72,9 +73,40 @@ def world(tmp_path: Path) -> Iterator[World]:
     made.close()
 
 
-def test_a_person_is_named_by_text(world: World) -> None:
-    with pytest.raises(ParameterError, match="person: must be text, not int"):
-        world.begin().put({}, person=17)  # type: ignore[arg-type]  # what it refuses
+@pytest.mark.parametrize(
+    ("person", "message"),
+    [
+        (17, "person: must be text, not int"),
+        ("", "person: must name a person, and is empty"),
+        (" \t", "person: must name a person, and is empty"),
+        ("17\ud800", "person: must be Unicode, without halves of surrogate pairs"),
+    ],
+)
+def test_who_has_no_name_is_refused_before_anything_is_stored(
+    world: World, person: str, message: str
+) -> None:
+    """An application whose cookie is empty would count one visitor and turn all others away."""
+    survey = world.begin()
+    calls: tuple[Callable[[], object], ...] = (
+        lambda: survey.put({}, person=person),
+        lambda: survey.row({}, person=person),
+        lambda: survey.answered(person),
+        lambda: survey.reporter.put([0] * survey.sheet.spans[-1].length, person=person),
+    )
+    for call in calls:
+        with pytest.raises(ParameterError, match=f"^{message}$") as caught:
+            call()
+        assert "17" not in str(caught.value)
+    assert survey.reporter.waiting() == 0
+
+
+def test_a_row_of_a_data_frame_is_read_as_one_of_python(world: World) -> None:
+    survey = world.begin()
+    row = survey.row({"hours": np.float32(4)}, person="17", seconds=np.int64(MONDAY))  # type: ignore[arg-type]  # as frames have them
+    assert row == survey.row({"hours": 4}, person="17", seconds=MONDAY)
+    assert type(row.seconds) is int
+    with pytest.raises(ParameterError, match="seconds: must be a whole number"):
+        survey.row({}, seconds=1.5)  # type: ignore[arg-type]  # what it refuses
 
 
 def test_a_person_has_one_report_in_a_window_and_another_in_the_next(world: World) -> None:
