@@ -192,14 +192,25 @@ def grid_of(low: Fraction, high: Fraction, step: Fraction, *, clips: bool) -> Gr
 
 
 def check_labels(labels: Sequence[str], least: int = 2) -> None:
-    """Refuse labels that are too few, too many, empty or repeated, by a ValueError."""
+    """Refuse labels that are too few, too many, empty or alike, by a ValueError."""
     if not least <= len(labels) <= MAX_LABELS:
         raise ValueError(f"labels: from {least} to {MAX_LABELS:,} are possible, not {len(labels)}")
-    Labels(labels)  # refuses one that is there twice
+    Labels(labels)  # refuses what is one label
     if not all(label.strip() for label in labels):
         raise ValueError("labels: one label is empty")
+    for label in labels:
+        check_ends("labels", label)
     if NO_ANSWER in labels:
         raise ValueError(f"labels: {NO_ANSWER!r} is there already: it is the label for giving none")
+
+
+def check_ends(name: str, text: str) -> None:
+    """Refuse a text with blanks at its ends, which answers are compared without.
+
+    Raises ValueError, which says what the text is.
+    """
+    if text != text.strip():
+        raise ValueError(f"{name}: {text!a} begins or ends with a blank")
 
 
 def answered(sums: Sums) -> Noised:

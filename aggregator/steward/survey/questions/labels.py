@@ -6,10 +6,11 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 from typing_extensions import override
 
+from aggregator.client.survey.alternatives import comparable
 from aggregator.client.survey.answers import Answer
 from aggregator.steward.survey.cells import Cell, text
 from aggregator.steward.survey.designs import Design
-from aggregator.steward.survey.questions.base import Question, check_labels, counts
+from aggregator.steward.survey.questions.base import Question, check_ends, check_labels, counts
 
 _CHOSEN = 2
 """How many labels a made-up answer has if several may be chosen."""
@@ -60,7 +61,8 @@ class Multiple(Question):
             raise ValueError(f"at_most: must be from 1 to {len(self.labels)}, not {self.at_most}")
         if any(self.separator in each for each in self.labels):
             raise ValueError(f"separator: {self.separator!r} is in one of the labels")
-        if self.nothing in self.labels:
+        check_ends("nothing", self.nothing)
+        if comparable(self.nothing) in map(comparable, self.labels):
             raise ValueError(f"nothing: {self.nothing!r} is one of the labels")
         return self
 

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import override
 
+from aggregator.client.survey.alternatives import comparable
 from aggregator.client.survey.answers import Answer
 from aggregator.client.survey.numbers import Grid
 from aggregator.steward.survey.cells import AnswerError, Cell, number
@@ -16,6 +17,7 @@ from aggregator.steward.survey.exact import Exact
 from aggregator.steward.survey.questions.base import (
     NumberField,
     Question,
+    check_ends,
     grid_of,
     spread_over,
     sum_and_mean,
@@ -72,7 +74,9 @@ class Vector(Question):
 
     @model_validator(mode="after")
     def _check(self) -> "Vector":
-        if len({entry.name for entry in self.entries}) != len(self.entries):
+        for entry in self.entries:
+            check_ends("column: name", entry.name)
+        if len({comparable(entry.name) for entry in self.entries}) != len(self.entries):
             raise ValueError("column: two have the same name")
         return self
 

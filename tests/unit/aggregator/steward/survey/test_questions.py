@@ -338,6 +338,37 @@ def test_the_budget_of_a_window_pays_for_everything_and_is_split_by_weight() -> 
             "'a' is there twice",
         ),
         ('labels = ["a"]', "choice", "from 2 to"),
+        # What could never be answered, or not told apart, in a task that is bound for ever.
+        ('labels = ["a", "b "]', "choice", "labels: 'b ' begins or ends with a blank"),
+        ('labels = ["\\u00a0a", "b"]', "multiple", "begins or ends with a blank"),
+        ('labels = ["a", "a "]', "choice", "'a' and 'a ' are the same label"),
+        (
+            'labels = ["m\\u00e9decine", "me\\u0301decine"]',
+            "choice",
+            r"'m\\xe9decine' and 'me\\u0301decine' are the same label",
+        ),
+        ('high = 2\nlabels = ["\\u00e9", "e\\u0301"]', "scale", "are the same label"),
+        ('labels = ["\\u00e9"]\nnothing = "e\\u0301"', "multiple", "is one of the labels"),
+        ('labels = ["a"]\nnothing = "b "', "multiple", "nothing: 'b ' begins or ends"),
+        (
+            """regions = [
+                {label = "\\u00e9", below = [{label = "b"}]},
+                {label = "e\\u0301", below = [{label = "c"}]},
+            ]""",
+            "tree",
+            "are the same label",
+        ),
+        (
+            'regions = [{label = "a ", below = [{label = "b"}, {label = "c"}]}]',
+            "tree",
+            "'a ' begins or ends",
+        ),
+        (
+            'column = [{name = "\\u00e9", high = 1}, {name = "e\\u0301", high = 1}]',
+            "vector",
+            "two have the same name",
+        ),
+        ('column = [{name = " u", high = 1}]', "vector", "column: name: ' u' begins or ends"),
         (
             'labels = ["a", "no answer"]',
             "choice",
