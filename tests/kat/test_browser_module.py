@@ -4,17 +4,20 @@ import json
 import os
 import subprocess
 from collections.abc import Mapping
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 from aggregator.client.module import joined_module
+from aggregator.client.survey.numbers import Unfit, number
 from aggregator.client.vectors import client_vectors
 from aggregator.client.verdicts import SEVERAL_DAYS
 from tests.support.node import MODULE, node, run_tests
 from tests.support.tasks import LAPLACE, NO_NOISE, make_task
 from tests.support.vdaf_vectors import FOLDER
 
+FORM = MODULE.parents[1] / "steward" / "survey" / "form" / "form.js"
 GAUSSIAN = {"mechanism": "DiscreteGaussian", "rho": "1/8", "delta": "1e-6"}
 SECTIONS = {"type": "Prio3Sections", "sections": "onehot:3 given:0,2,100 atmost:2,2"}
 TASKS: tuple[tuple[Mapping[str, str | int], Mapping[str, str | int]], ...] = (
@@ -66,6 +69,41 @@ def test_the_joined_module_is_below_15_kilobytes_by_brotli() -> None:
         check=True,
     )
     assert int(done.stdout) < 15_000
+
+
+OF_A_PAGE = """
+const form = require('node:fs').readFileSync(process.argv[1], 'utf8');
+const [fraction] = /function fraction[^]*?\\n}\\n/.exec(form);
+const read = eval(`(${fraction})`);
+const texts = JSON.parse(require('node:fs').readFileSync(0, 'utf8'));
+process.stdout.write(JSON.stringify(texts.map((text) => read(text)?.map(String) ?? null)));
+"""
+NUMBERS = [
+    *("0", "007", "40", " 40\n", "+4", "-4", "-0", "1.50", "0.1", "9" * 30, "0." + "1" * 30),
+    *(".5", "-.5", "+.5", "5.", "-5.", "0.", ".0"),
+]
+NO_NUMBERS = [
+    *("", " ", ".", "-", "+.", "..5", "5..", "1.2.3", "- 5", "1 000", "1_0", "0x10", "1/2", "5%"),
+    *("inf", "nan", "five", "\u0665", "1" * 31, "." + "1" * 31, "1." + "1" * 31, "--5", "\ud800"),
+]
+
+
+def test_a_page_reads_the_numbers_that_an_application_reads() -> None:
+    """Only an exponent is no number in a page, where nobody writes one."""
+    done = subprocess.run(  # noqa: S603  the node that is installed
+        [node(), "--eval", OF_A_PAGE, FORM],
+        input=json.dumps([*NUMBERS, *(each.replace(".", ",") for each in NUMBERS), *NO_NUMBERS]),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    read = json.loads(done.stdout)
+    of_page = [None if pair is None else Fraction(int(pair[0]), int(pair[1])) for pair in read]
+    numbers = [number(text) for text in NUMBERS]
+    assert of_page == [*numbers, *numbers, *(None for _ in NO_NUMBERS)]
+    for text in NO_NUMBERS:
+        with pytest.raises(Unfit, match="must be a number"):
+            number(text)
 
 
 def test_shares_are_those_of_the_vectors() -> None:

@@ -13,7 +13,7 @@ const filled = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => values[
 
 /** A number as a fraction of two whole ones; a comma is a point. */
 function fraction(text) {
-  const match = /^\s*([-+\u2212]?)(\d{1,30})(?:[.,](\d{1,30}))?\s*$/.exec(text);
+  const match = /^\s*([-+\u2212]?)(?=[.,]?\d)(\d{0,30})(?:[.,](\d{0,30}))?\s*$/.exec(text);
   if (!match) return null;
   const [, sign, whole, decimals = ''] = match;
   const size = BigInt(whole + decimals);
