@@ -1,9 +1,9 @@
 """The browser's module in one file: the files of `browser/`, joined, without their comments.
 
 A page that names one file by its hash gets exactly that code or none; a hash does not cover what a
-module imports. Only what few pages need is a second file, which imports the first. Spaces that mean
-nothing go, too. Nothing is renamed or rewritten, so a reader can compare the file with the source
-line by line.
+module imports. Only what few pages need is a second file, which imports the first. White space that
+means nothing goes, too. Nothing is renamed or rewritten, so a reader can compare the file with the
+source: without white space and comments both are the same.
 """
 
 import base64
@@ -43,6 +43,7 @@ _LITERAL = re.compile(
 
 _SUM = re.compile(r"(?<=[\w)\]]) ([+/-]=?) (?=[\w([])")  # of two terms: not where one has a sign
 _SPACES = re.compile(r" ?([]=<>!&|^*%?:,;(){}[]+) ?")
+_ENDS = re.compile(r"(?<=[;,({[])\n|\n(?=[])}])")  # not after }: a statement may end there
 _IMPORTED = re.compile(r"^import \{([^}]*)\} from '\./(\w+)\.js';", re.MULTILINE)
 _EXPORTED = re.compile(r"^export \{([^}]*)\}", re.MULTILINE)
 
@@ -78,14 +79,14 @@ def _joined(what: str, order: Sequence[str], index: str, imports: str = "") -> s
     for name in order:
         text = _TRAILING.sub("", _COMMENT.sub("", file_of(f"{name}.js")))
         text = _IMPORT.sub("", text)
-        parts.append(without_spaces(_INDENT.sub("", _EXPORT.sub("", text))))
+        parts.append(without_spaces(_INDENT.sub("", _EXPORT.sub("", text))).rstrip() + "\n")
     return "".join([*parts, f"export {{ {', '.join(names)} }};\n"])
 
 
 def without_spaces(text: str) -> str:
-    """Return code without spaces beside punctuation, except in strings and patterns."""
+    """Return code without white space beside punctuation, except in strings and patterns."""
     parts = _LITERAL.split(text)
-    parts[::2] = [_SPACES.sub(r"\1", _SUM.sub(r"\1", part)) for part in parts[::2]]
+    parts[::2] = [_ENDS.sub("", _SPACES.sub(r"\1", _SUM.sub(r"\1", part))) for part in parts[::2]]
     return "".join(parts)
 
 
