@@ -144,8 +144,19 @@ def test_whole_reports_are_ours_byte_for_byte(tmp_path: Path, *, is_joined: bool
     run_tests("reports.mjs", CLIENT_VECTORS=str(vectors), MODULE=str(module))
 
 
-def test_no_report_is_lost_or_doubled_on_a_bad_day(tmp_path: Path) -> None:
+@pytest.fixture
+def of_one_report(tmp_path: Path) -> str:
     task = make_task({"type": "Prio3Count"}, LAPLACE)
     vectors = tmp_path / "vectors.json"
     vectors.write_text(json.dumps([client_vectors(task, [1], 1_700_000_000)]))
-    run_tests("client.mjs", CLIENT_VECTORS=str(vectors), SEVERAL_DAYS=str(SEVERAL_DAYS))
+    return str(vectors)
+
+
+def test_no_report_is_lost_or_doubled_on_a_bad_day(of_one_report: str) -> None:
+    run_tests("client.mjs", CLIENT_VECTORS=of_one_report, SEVERAL_DAYS=str(SEVERAL_DAYS))
+
+
+def test_nothing_waits_without_an_end_for_a_browser_that_does_not_answer(
+    of_one_report: str,
+) -> None:
+    run_tests("slow.mjs", CLIENT_VECTORS=of_one_report)

@@ -64,29 +64,25 @@ export class Client extends EventTarget {
    * @param {import('./task.js').Task} task
    * @param {object} options see index.d.ts
    */
-  constructor(task, options = {}) {
+  constructor(task, {
+    outbox = new MemoryOutbox(), fetch = (...request) => globalThis.fetch(...request),
+    now = Date.now, entropy = random, x25519 = webCrypto, maxReports = 10000,
+    maxAgeSeconds = 14 * 86400, reportsPerRequest = 100, timeoutSeconds = 30, keepsPlaces,
+  } = {}) {
     super();
     // Ledgers count one place of a group: with reports in several, people pay more than is counted.
     const group = task.policy?.group;
-    if (group && !options.keepsPlaces) {
+    if (group && !keepsPlaces) {
       const name = JSON.stringify(group.name);
       throw new Error(`group: the task has place ${group.place} in ${name}, and nobody is kept to one`);
     }
-    this.task = task;
-    this.outbox = options.outbox ?? new MemoryOutbox();
-    this.fetch = options.fetch ?? ((...request) => globalThis.fetch(...request));
-    this.now = options.now ?? Date.now;
-    this.entropy = options.entropy ?? random;
-    this.x25519 = options.x25519 ?? webCrypto;
-    this.maxReports = options.maxReports ?? 10000;
-    this.maxAge = (options.maxAgeSeconds ?? 14 * 86400) * 1000;
-    this.group = options.reportsPerRequest ?? 100;
-    this.patience = (options.timeoutSeconds ?? 30) * 1000;
-    this.configs = this.sending = this.timer = null;
-    this.fetched = 0;
-    this.isOpen = false;
-    /** Seconds by which this clock is ahead of the leader's, by the last answer that told. */
-    this.clockAhead = null;
+    Object.assign(this, {
+      task, outbox, fetch, now, entropy, x25519, maxReports, maxAgeSeconds, timeoutSeconds,
+      group: reportsPerRequest,
+      configs: null, sending: null, timer: null, fetched: 0, isOpen: false,
+      /** Seconds by which this clock is ahead of the leader's, by the last answer that told. */
+      clockAhead: null,
+    });
   }
 
   /** Make three reports and drop them while a person reads: the first one is slow. */
@@ -196,13 +192,22 @@ export class Client extends EventTarget {
     this.timer = setTimeout(() => this.run(false), patience);
   }
 
-  /** One tab of a browser sends at a time. */
+  /**
+   * One tab of a browser sends at a time, and no other has what is in memory. A browser that does
+   * not say in ten seconds whether this one may begin has not let it.
+   */
   exclusively(work) {
     const locks = globalThis.navigator?.locks;
-    if (!locks) return work();
-    const name = `prio-outbox ${this.task.id}`;
-    return locks.request(name, { ifAvailable: true }, (lock) =>
-      lock ? work() : this.summary({ reason: 'another_tab' }));
+    if (!locks || this.outbox instanceof MemoryOutbox) return work();
+    const other = () => this.summary({ reason: 'another_tab' });
+    let begin = (lock) => lock ? work() : other();
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => resolve((begin = other)()), 10_000);
+      locks.request(`prio-outbox ${this.task.id}`, { ifAvailable: true }, (lock) => {
+        clearTimeout(timer);
+        return begin(lock);
+      }).then(resolve, reject);
+    });
   }
 
   async summary(known) {
@@ -318,7 +323,7 @@ export class Client extends EventTarget {
     if (record.declined.length > 4) { // more days than a long weekend has
       if (!verdict) return this.settle(record, 'refused', error, known);
       // Age is told only by a clock that agrees with the leader's.
-      if (Math.abs(this.clockAhead ?? DAY) < 86400 && this.now() - record.created > this.maxAge) {
+      if (Math.abs(this.clockAhead ?? DAY) < 86400 && this.now() - record.created > 1000 * this.maxAgeSeconds) {
         return this.settle(record, 'late', 'too_old', known);
       }
     }
@@ -382,7 +387,7 @@ export class Client extends EventTarget {
 
   /** The bytes of an answer. One that is not an aggregator's counts as a network failure. */
   async ask(url, options, type) {
-    const signal = AbortSignal.timeout(this.patience);
+    const signal = AbortSignal.timeout(1000 * this.timeoutSeconds);
     const always = { credentials: 'omit', referrerPolicy: 'no-referrer', redirect: 'error', signal };
     let answer, bytes;
     try {

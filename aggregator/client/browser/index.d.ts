@@ -170,7 +170,10 @@ export interface Outbox {
   keep?<T extends number | string>(name: string, value: T): Promise<T>;
 }
 
-/** In IndexedDB: what it keeps survives the page and the browser. */
+/**
+ * In IndexedDB: what it keeps survives the page and the browser. All that the browser does not do
+ * within ten seconds fails with a `TimeoutError`; only `add` waits on, once its transaction has begun.
+ */
 export class BrowserOutbox implements Outbox {
   constructor(name?: string);
   add(records: OutboxRecord[], claims?: string[]): Promise<void>;
@@ -221,7 +224,8 @@ export interface Pass {
   /**
    * Why some still wait: `unreachable`, `busy`, `not_an_aggregator`, `report_too_early` (this
    * clock is ahead, see `clockAhead`), `task_not_started`, `unrecognizedTask`, `too_large` (one
-   * report alone), `outdated_config` (the leader contradicts itself), `another_tab`, or what else
+   * report alone), `outdated_config` (the leader contradicts itself), `another_tab` (which is sending,
+   * or the browser does not say that none is), or what else
    * the leader says of them, such as `invalid_message`; null if they are only not due yet.
    */
   reason: string | null;

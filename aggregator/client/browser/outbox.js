@@ -81,7 +81,22 @@ const done = (request) =>
     request.onerror = () => reject(request.error);
   });
 
-/** Reports that survive the page, the browser and the device being turned off. */
+/** What a promise gives within ten seconds: some browsers never answer, and say nothing. */
+export function inTime(promise) {
+  let timer;
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(reject, 10_000, new DOMException('no answer', 'TimeoutError'));
+  });
+  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
+}
+
+/**
+ * Reports that survive the page, the browser and the device being turned off.
+ *
+ * What a browser does not do within ten seconds fails with a `TimeoutError`, and is not done later,
+ * unless it is being written already. Only `add` waits for as long as it takes, once its
+ * transaction has begun: a report that may be stored is not made again.
+ */
 export class BrowserOutbox {
   constructor(name = 'prio-outbox') {
     this.name = name;
@@ -93,71 +108,41 @@ export class BrowserOutbox {
       opening.result.createObjectStore('records', { keyPath: 'key' }).createIndex('task', 'task');
       opening.result.createObjectStore('claims');
     };
-    const database = await done(opening);
-    // Another tab may need to change it, and browsers close it when they clear their data.
-    database.onversionchange = database.onclose = () => {
-      database.close();
-      this.database = null;
-    };
-    return database;
-  }
-
-  /** Do `work` in one transaction, which is on the disk when this returns. */
-  async within(mode, work) {
-    this.database ??= this.open();
-    let database;
+    const opened = done(opening);
     try {
-      database = await this.database;
+      const database = await inTime(opened);
+      // Another tab may need to change it, and browsers close it when they clear their data.
+      database.onversionchange = database.onclose = () => {
+        database.close();
+        this.database = null;
+      };
+      return database;
     } catch (error) {
       this.database = null;
+      opened.then((late) => late.close(), () => {});
       throw error;
     }
-    const transaction = database.transaction(['records', 'claims'], mode, { durability: 'strict' });
-    const finished = new Promise((resolve, reject) => {
-      transaction.oncomplete = resolve;
-      transaction.onabort = () => reject(transaction.error ?? new Error('the transaction ended'));
-    });
-    finished.catch(() => {}); // the caller that awaits it below gets the error
-    const [records, claims] = ['records', 'claims'].map((name) => transaction.objectStore(name));
-    let result;
+  }
+
+  /** Do `work` in one transaction, which is on the disk when this returns, or fails as a whole. */
+  async within(mode, work, limited = inTime) {
+    let transaction;
     try {
-      result = await work(records, claims);
+      const database = await (this.database ??= this.open());
+      const names = ['records', 'claims'];
+      transaction = database.transaction(names, mode, { durability: 'strict' });
+      const finished = new Promise((resolve, reject) => {
+        transaction.oncomplete = resolve;
+        transaction.onabort = () => reject(transaction.error ?? new Error('the transaction ended'));
+      });
+      const stores = names.map((name) => transaction.objectStore(name));
+      return (await limited(Promise.all([work(...stores), finished])))[0];
     } catch (error) {
       try {
         transaction.abort();
       } catch {
-        // It has ended by itself.
+        // It has not begun, or has ended by itself.
       }
-      throw error;
-    }
-    await finished;
-    return result;
-  }
-
-  add(added, claimed = []) {
-    return this.adding(async (records, claims) => {
-      for (const claim of claimsOfAll(added, claimed)) {
-        if (await done(claims.get(claim))) throw new AlreadyAnswered(claim);
-        await done(claims.add({ state: 'waiting' }, claim));
-      }
-      for (const record of added) await done(records.add(record));
-    });
-  }
-
-  /** In one transaction, so that two tabs at once keep one value. */
-  keep(name, value) {
-    return this.adding(async (_, claims) => {
-      const found = await done(claims.get(name));
-      if (found) return found.kept;
-      await done(claims.add({ kept: value }, name));
-      return value;
-    });
-  }
-
-  async adding(work) {
-    try {
-      return await this.within('readwrite', work);
-    } catch (error) {
       if (error?.name === 'QuotaExceededError') {
         throw new OutboxFull('this browser has no room left', { cause: error });
       }
@@ -165,26 +150,48 @@ export class BrowserOutbox {
     }
   }
 
+  add(added, claimed = []) {
+    return this.within('readwrite', async (records, claims) => {
+      const all = claimsOfAll(added, claimed);
+      for (const claim of all) {
+        if (await done(claims.get(claim))) throw new AlreadyAnswered(claim);
+      }
+      // What goes wrong from here on ends the transaction, whose error says what it was.
+      for (const claim of all) claims.add({ state: 'waiting' }, claim);
+      for (const record of added) records.add(record);
+    }, (storing) => storing);
+  }
+
+  /** In one transaction, so that two tabs at once keep one value. */
+  keep(name, value) {
+    return this.within('readwrite', async (_, claims) => {
+      const found = await done(claims.get(name));
+      if (found) return found.kept;
+      claims.add({ kept: value }, name);
+      return value;
+    });
+  }
+
   save(record) {
     return this.within('readwrite', async (records) => {
-      if (await done(records.get(record.key))) await done(records.put(record));
+      if (await done(records.get(record.key))) records.put(record);
     });
   }
 
   settle(record, outcome) {
     return this.within('readwrite', async (records, claims) => {
       if (!(await done(records.get(record.key)))) return; // another tab was quicker
-      await done(records.delete(record.key));
-      if (record.claim !== null) await done(claims.put(outcome, record.claim));
+      records.delete(record.key);
+      if (record.claim !== null) claims.put(outcome, record.claim);
     });
   }
 
   async list(task) {
-    const read = (records) => done(records.index('task').getAll(task));
+    const read = async (records) => done(records.index('task').getAll(task));
     return (await this.within('readonly', read)).sort((a, b) => a.created - b.created);
   }
 
   async claimed(claim) {
-    return (await this.within('readonly', (_, claims) => done(claims.get(claim)))) ?? null;
+    return (await this.within('readonly', async (_, claims) => done(claims.get(claim)))) ?? null;
   }
 }

@@ -177,14 +177,27 @@ function mark(answers) {
   return isRight;
 }
 
-/** Where reports wait: in the browser, or where it keeps nothing, in the page. */
+/** Whether somebody wants to send before it is known where reports wait. */
+let isEarly = false;
+form.addEventListener('submit', (event) => {
+  event.preventDefault();
+  if (document.documentElement.dataset.ready) return;
+  isEarly = true;
+  say('soon');
+});
+
+/**
+ * Where reports wait: in the browser, or where it keeps nothing or does not answer in time, in the
+ * page. That is decided before there is a report, so that nobody has one in each place.
+ */
 async function outboxHere() {
   const outbox = new BrowserOutbox();
   try {
-    await outbox.claimed('');
-    return [outbox, true];
+    await inTime(navigator.locks?.request('prio-outbox', { ifAvailable: true }, () => {}));
+    await outbox.save({ key: '' }); // changes nothing, and waits for whoever holds the store
+    return [outbox, true, await outbox.claimed(answeredIn(windowOf(moment)))];
   } catch {
-    return [new MemoryOutbox(), false];
+    return [new MemoryOutbox(), false, null];
   }
 }
 
@@ -198,9 +211,7 @@ let moment = Date.now();
 let frozen = null;
 /** The clock of all clients, which stands still while reports are made: all are of one window. */
 const now = () => frozen ?? Date.now();
-const [outbox, isKept] = await outboxHere();
-/** The client of the survey's own report, if there is one: not where all questions are text. */
-const own = survey.task ? [new Client(new Task(survey.task), { outbox, now })] : [];
+let [outbox, isKept, wasAnswered] = await outboxHere();
 
 /** A client for each text question: its task is tossed for, and that kept, before it has an answer. */
 async function openTexts() {
@@ -217,10 +228,14 @@ async function openTexts() {
     return await Promise.all(survey.texts.map(open));
   } catch (error) {
     console.warn(error);
+    // No report was made yet; a toss that is kept late is that of the next visit.
+    if (error?.name === 'TimeoutError') [outbox, isKept] = [new MemoryOutbox(), false];
     return [];
   }
 }
 const texts = await openTexts();
+/** The client of the survey's own report, if there is one: not where all questions are text. */
+const own = survey.task ? [new Client(new Task(survey.task), { outbox, now })] : [];
 if (texts.length < survey.texts.length) {
   // All other questions are asked here; which browser it is says nothing of answers.
   questions.splice(survey.questions.length);
@@ -229,7 +244,29 @@ if (texts.length < survey.texts.length) {
   document.getElementById('not-here').hidden = false;
   show();
 }
+status.textContent = '';
+if (!questions.length) say('cannot');
+else if (!isKept) say('not_kept');
 const clients = [...own, ...texts.flatMap((text) => text.clients)];
+
+/**
+ * Store reports, however long it takes: they may be stored already, so there is no other place for
+ * them now. Who waits is told so.
+ */
+async function store(records, claims) {
+  const timer = setTimeout(say, 10_000, 'storing');
+  try {
+    for (;;) {
+      try {
+        return await outbox.add(records, claims);
+      } catch (error) {
+        if (error?.name !== 'TimeoutError') throw error; // the store was not even opened
+      }
+    }
+  } finally {
+    clearTimeout(timer);
+  }
+}
 
 /** Show what became of the answers, without the questions: a device may be another's next. */
 function thank() {
@@ -259,11 +296,12 @@ let tries = 0, timer = null;
 async function sendUntilDone() {
   try {
     if (!(await send())) return;
-    clearTimeout(timer); // who comes online may be here twice
-    timer = setTimeout(sendUntilDone, Math.min(1000 * 2 ** ++tries, 60_000));
   } catch (error) {
     say(error instanceof Unsupported ? 'unsupported' : isKept ? 'kept' : 'kept_by_page');
+    if (error instanceof Unsupported) return;
   }
+  clearTimeout(timer); // who comes online may be here twice
+  timer = setTimeout(sendUntilDone, Math.min(1000 * 2 ** ++tries, 60_000));
 }
 
 /** Send what an earlier window's visit has left, and say nothing: who reads has not answered yet. */
@@ -294,7 +332,7 @@ form.addEventListener('submit', async (event) => {
       ...own.map((each) => each.make(measurement, { claim })),
       ...(await Promise.all(texts.map((text, i) => text.make(written[i].written)))),
     ];
-    await outbox.add(records, [answeredIn(claim)]);
+    await store(records, [answeredIn(claim)]);
     say('sending');
   } catch (error) {
     if (error instanceof AlreadyAnswered) say('already');
@@ -311,7 +349,7 @@ form.addEventListener('submit', async (event) => {
   await sendUntilDone();
 });
 
-if (await outbox.claimed(answeredIn(windowOf(moment)))) {
+if (wasAnswered) {
   say('already');
   thank();
   await sendUntilDone();
@@ -323,3 +361,4 @@ if (await outbox.claimed(answeredIn(windowOf(moment)))) {
   for (const each of clients) idle(() => each.warm(own.includes(each) ? nothing : 0));
 }
 document.documentElement.dataset.ready = 'yes';
+if (isEarly && !form.hidden && questions.length) form.requestSubmit();

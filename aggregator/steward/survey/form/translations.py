@@ -39,7 +39,15 @@ WORDS: Final[Mapping[str, str]] = {
     "fault_text": "Write an answer, or choose “I'd rather not say”.",
     "not_here": "Questions that you would answer in your own words are not asked here: this "
     "browser is too old for them, or keeps nothing.",
+    "cannot": "This browser cannot take part: it is too old, or keeps nothing. Please use another "
+    "one. Nothing was sent.",
+    "soon": "One moment: this page is still looking for a place to keep your answers until they "
+    "are sent.",
+    "not_kept": "This browser keeps nothing. Please keep this page open until it says that your "
+    "answers are counted.",
     "thanks": "Thank you",
+    "storing": "Your answers are still being stored on this device, and are sent then. Please keep "
+    "this page open.",
     "sending": "Your answers are being sent.",
     "kept": "Your answers are kept on this device, and sent when this page is open and there is a "
     "connection. You may close this page, and open it again later.",
