@@ -1,6 +1,7 @@
 """What commands that upload share: where reports wait and go, and what became of them, in words."""
 
 import dataclasses
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -9,7 +10,7 @@ from aggregator.dap.report_errors import ReportError
 from aggregator.errors import PeerError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from ssl import SSLContext
 
     from aggregator.client import Outbox
@@ -141,6 +142,17 @@ def summary_of(
     known = sum(found.unmade[task] + (found.waiting[task] if is_kept else 0) for task in tasks)
     waiting = max(left, known)
     return Summary(accepted, refused, waiting, before.total(), refused_before)
+
+
+def note_others(found: "Uploaded", tasks: "Iterable[bytes]", state: Path | None) -> None:
+    """Say on standard error how many reports wait that are of none of these tasks."""
+    others = found.waiting.total() - sum(found.waiting[task] for task in {*tasks})
+    if others:
+        print(
+            f"{others} reports of other tasks wait in {state}: only the command that made them, "
+            "with the same task file and --spelled, sends them",
+            file=sys.stderr,
+        )
 
 
 def check_sent(found: "Uploaded", waiting: int, state: Path | None, task: "Task") -> None:

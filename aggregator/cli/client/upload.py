@@ -13,6 +13,7 @@ from aggregator.cli import faults
 from aggregator.cli.client.sending import (
     NO_AGE,
     check_sent,
+    note_others,
     outbox_in,
     sender_to,
     summary_of,
@@ -173,6 +174,7 @@ def upload(
             "which to tell others from them, which need another file",
             file=sys.stderr,
         )
+    note_others(found, [task_id], state)
     check_sent(found, summary.waiting, state, task)
     if summary.refused:
         raise SystemExit(faults.PARTLY)

@@ -12,6 +12,7 @@ from aggregator.cli.client.sending import (
     NO_AGE,
     Summary,
     check_sent,
+    note_others,
     outbox_in,
     sender_to,
     summary_of,
@@ -183,6 +184,7 @@ def upload(
     else:
         for name, summary in summaries.items():
             summary.print(name)
+    note_others(found, [task for tasks in asked_tasks.values() for task in tasks], state)
     check_sent(found, sum(each.waiting for each in summaries.values()), state, asked.first)
     if any(each.refused for each in summaries.values()):
         raise SystemExit(faults.PARTLY)

@@ -177,6 +177,24 @@ def test_the_command_says_what_waits_and_goes_on(
         assert "(unreachable): the same command sends them" in done.stderr
 
 
+def test_the_command_says_what_waits_of_another_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as letters of a text question, of which a call without --spelled knows nothing."""
+    monkeypatch.setattr("aggregator.client.bulk.ATTEMPTS", 1)
+    leader, helper = [f"http://127.0.0.1:{port}/" for port in free_ports(2)]
+    said = []
+    for name in "AE":
+        task = make_task({"type": "Prio3Count"}, leader=leader, helper=helper, id=name * 43)
+        file = tmp_path / f"{name}.toml"
+        file.write_text(task_to_toml(task))
+        with closing(Outbox(tmp_path / "state")) as outbox:
+            Reporter(task, outbox, sender=ToldLeader()).put_many([1, 0])
+        said.append(run_here("upload", file, "1", "--person", "17", "--state", tmp_path / "state"))
+    assert "other tasks" not in said[0].stderr
+    assert "3 reports of other tasks wait in" in said[1].stderr
+
+
 def once(
     file: Path, leader: ToldLeader, people: str, measurement: int = 1, seconds: int = NOW
 ) -> tuple[Counter[Outcome | None], Counter[Outcome | None], str | None]:
