@@ -96,14 +96,14 @@ class Delivery:
         with self._passing:
             done = Pass()
             settling = Settling(self._outbox, at_once=True)
-            started = self._clock.now()
             self.callback_fault = None
-            seen: set[bytes] = set()
-            while not done.is_cut and (
-                records := self._turn(None if now else started, seen, done.settled)
-            ):
-                seen |= {record.key for record in records}
-                self._send_or_postpone(records, Turn(done, settling))
+            # What a pass postpones may be due again before its end: it is not sent twice.
+            keys = self._outbox.due_keys(self._id, None if now else self._clock.now())
+            while keys and not done.is_cut:
+                most = self._most
+                if records := self._outbox.records(keys[:most]):
+                    self._send_or_postpone(records, Turn(done, settling))
+                keys = keys[most:]
             done.waiting = self._outbox.waiting(self._id)
             return done
 
@@ -134,12 +134,6 @@ class Delivery:
     def _most(self) -> int:
         """How many reports one request carries now."""
         return min(self.group, max(1, _MOST_REQUEST_BYTES // room_of(self.task)))
-
-    def _turn(self, now: int | None, seen: set[bytes], settled: int) -> list[Record]:
-        """Return the next records; `settled` of those that this pass has seen are gone."""
-        most = self._most
-        records = self._outbox.due(self._id, now, most + len(seen) - settled)
-        return [record for record in records if record.key not in seen][:most]
 
     def _send(self, records: Sequence[Record], turn: Turn) -> None:
         """Send some reports, reseal those whose keys have gone, and settle."""

@@ -193,15 +193,25 @@ class Outbox:
         with self._transaction() as execute:
             return [refusal(execute, entry) for entry in entries]
 
-    def due(self, task: bytes, now: int | None, limit: int) -> list[Record]:
+    def due(self, task: bytes, now: int | None, limit: int = -1) -> list[Record]:
         """Return records that are due, the oldest first; all records if `now` is None."""
+        return self.records(self.due_keys(task, now, limit))
+
+    def due_keys(self, task: bytes, now: int | None, limit: int = -1) -> list[bytes]:
+        """Return the keys of what `due` returns."""
         with self._transaction() as execute:
             rows = execute(
-                f"SELECT {COLUMNS} FROM records WHERE task = ? AND due <= ? "  # noqa: S608  names of our own fields
-                "ORDER BY due, created LIMIT ?",
+                "SELECT key FROM records WHERE task = ? AND due <= ? ORDER BY due, created LIMIT ?",
                 (task, 2**62 if now is None else now, limit),
             ).fetchall()
-        return [Record(*row) for row in rows]
+        return [bytes(key) for (key,) in rows]
+
+    def records(self, keys: Sequence[bytes]) -> list[Record]:
+        """Return those records that are still there."""
+        select = f"SELECT {COLUMNS} FROM records WHERE key = ?"  # noqa: S608  names of our own fields
+        with self._transaction() as execute:
+            rows = [execute(select, (key,)).fetchone() for key in keys]
+        return [Record(*row) for row in rows if row is not None]
 
     def seal(
         self, records: Sequence[Record], sealed_to: bytes, bodies: Sequence[bytes]

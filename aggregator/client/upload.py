@@ -32,8 +32,6 @@ from aggregator.vdaf.circuits.measurements import Measurement
 _FOR_EVER = 2**62
 """Seconds after which a report is given up: the leader decides whether it is too old."""
 
-_ALL = 2**62
-
 
 class UploadError(PeerError):
     """Some reports could not be sent, or were not answered."""
@@ -185,7 +183,7 @@ class Client:
         return UploadSummary(accepted, dict(refused))
 
     def _forget(self) -> None:
-        waiting = self._outbox.due(self._task.task_id.value, None, _ALL)
+        waiting = self._outbox.due(self._task.task_id.value, None)
         self._outbox.settle([(record, Outcome(State.REFUSED)) for record in waiting])
 
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from contextvars import copy_context
@@ -760,3 +760,19 @@ def test_what_is_settled_is_told_though_the_disk_has_no_room_to_empty_the_log() 
         assert reporter.flush(now=True).counted == 1
         assert not log.stat().st_size
         world.close()
+
+
+def test_a_pass_reads_each_report_once_though_the_leader_takes_none(world: World) -> None:
+    reporter = world.begin()
+    reporter.put_many([1] * 30)
+    read = list[bytes]()
+    records = reporter._outbox.records
+
+    def counting(keys: Sequence[bytes]) -> list[Record]:
+        read.extend(keys)
+        return records(keys)
+
+    reporter._outbox.records = counting  # type: ignore[method-assign]  # to see what is read
+    world.leader.turns = [fails(Refused("invalidMessage"))] * 40
+    assert reporter.flush(now=True).waiting == 30
+    assert len(read) == len(set(read)) <= 30
