@@ -1,5 +1,6 @@
 """The process of a command: the signals that end it, and its standard streams."""
 
+import io
 import os
 import signal
 import sys
@@ -79,6 +80,12 @@ def hold_closed_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, null.open(mode, encoding="utf-8"))
+
+
+def write_every_letter() -> None:
+    """Write letters that standard output's encoding lacks as escapes, as standard error does."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def leave_output() -> None:

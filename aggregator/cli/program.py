@@ -8,7 +8,7 @@ import typer
 import aggregator
 from aggregator.cli import faults
 from aggregator.cli.commands import Commands
-from aggregator.cli.process import hold_closed_streams
+from aggregator.cli.process import hold_closed_streams, write_every_letter
 from aggregator.service.telemetry.lines import set_up_with_first_line
 
 
@@ -50,6 +50,7 @@ def _set_up_logs() -> None:
 def run() -> None:
     """Run the command line."""
     hold_closed_streams()
+    write_every_letter()
     set_up_with_first_line(_set_up_logs)  # a service sets up its own
     with faults.reported():
         try:

@@ -22,26 +22,28 @@ from aggregator.lazy_exports import exports
 
 if TYPE_CHECKING:
     from aggregator.client.bulk import Uploaded
-    from aggregator.client.measurements import CellError, MeasurementReader
+    from aggregator.client.measurements import MeasurementReader
     from aggregator.client.outbox import AlreadyAnswered, Outbox, OutboxFull
     from aggregator.client.passes import Pass, Reason
     from aggregator.client.records import Outcome, State
     from aggregator.client.reporter import Reporter
     from aggregator.client.survey.answers import AnswerError
     from aggregator.client.survey.client import Row, SurveyClient
+    from aggregator.client.table_files.cells import CellError
     from aggregator.client.upload import AsyncClient, Client, UploadError, UploadSummary
 else:
     __getattr__ = exports(
         __name__,
         {
             "bulk": ("Uploaded",),
-            "measurements": ("CellError", "MeasurementReader"),
+            "measurements": ("MeasurementReader",),
             "outbox": ("AlreadyAnswered", "Outbox", "OutboxFull"),
             "records": ("Outcome", "State"),
             "reporter": ("Reporter",),
             "passes": ("Pass", "Reason"),
             "survey.answers": ("AnswerError",),
             "survey.client": ("Row", "SurveyClient"),
+            "table_files.cells": ("CellError",),
             "upload": ("AsyncClient", "Client", "UploadError", "UploadSummary"),
         },
     )

@@ -1,25 +1,19 @@
-"""Reads measurements from a command line or a CSV file, and checks them before anything is sent.
+"""Reads measurements from a command line or a table, and checks them before anything is sent.
 
 A histogram's measurement is a bucket, given by its index, or by its name if names are known. A
 vector has one cell per coordinate. Everything else is one cell.
 """
 
-import csv
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TextIO
+from collections.abc import Iterable, Sequence
 
+from aggregator.client.table_files.cells import Cell, CellError, shown, text_cell
+from aggregator.client.table_files.laws import number_of, person_of, words_of
+from aggregator.client.table_files.table import Table
 from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits.base import Circuit
 from aggregator.vdaf.circuits.measurements import Measurement, MeasurementError
-
-DELIMITERS = ",;\t|"
-"""What separates the cells of a line in files called CSV."""
-
-
-class CellError(ParameterError):
-    """An invalid cell; the message names its row, its column and what is allowed."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,7 +41,11 @@ class MeasurementReader:
             raise ParameterError("buckets: two have the same name")
 
     def read(
-        self, cells: Sequence[str], place: str = "measurement", columns: Sequence[str] = ()
+        self,
+        cells: Sequence[Cell],
+        place: str = "measurement",
+        columns: Sequence[str] = (),
+        decimal_mark: str = ".",
     ) -> Measurement:
         """Return the measurement in some cells: one, or for a vector one per coordinate.
 
@@ -57,7 +55,7 @@ class MeasurementReader:
         if len(cells) != expected:
             raise CellError(f"{place}: {expected} cells make a measurement, not {len(cells)}")
         places = [f"{place}, {column}" for column in columns] or [place] * len(cells)
-        values = [self._integer(*each) for each in zip(map(str.strip, cells), places, strict=True)]
+        values = [self._integer(*each, decimal_mark) for each in zip(cells, places, strict=True)]
         measurement: Measurement = values if self.circuit.takes_vectors else values[0]
         try:
             self.circuit.encode([measurement])
@@ -65,96 +63,78 @@ class MeasurementReader:
             raise CellError(f"{', '.join((place, *columns))}: {error.problem}") from None
         return measurement
 
-    def read_csv(
+    def read_table(
         self,
-        file: TextIO,
+        table: Table,
         columns: Sequence[str],
         person_column: str | None = None,
         max_reports_per_person: int = 1,
-        delimiter: str = ",",
+        decimal_mark: str = ".",
     ) -> tuple[list[Measurement], list[str]]:
-        """Return a measurement for each row of a CSV file with a header line, and whose rows.
+        """Return a measurement for each row of a table, and whose rows they are.
 
         Args:
-            file: The file, opened as text with `newline=""`.
+            table: The table.
             columns: The column to read; for a vector, one per coordinate, in order.
             person_column: The column that says whose row it is; without it each row belongs to a
                 different person, and nobody is named.
             max_reports_per_person: How many rows one person may have.
-            delimiter: Between the cells of a line.
+            decimal_mark: "." or ",", in text.
 
         Raises:
             CellError: A column is missing, a cell is invalid, or a person has too many rows; the
                 message names the line but no person.
         """
-        rows = csv.DictReader(file, delimiter=delimiter, strict=True)
-        persons = list[str]()
-        found = self._read_rows(rows, columns, person_column, max_reports_per_person, persons)
-        return list(found), persons
+        expected = self.circuit.output_len if self.circuit.takes_vectors else 1
+        if len(columns) != expected:
+            raise CellError(f"column: {expected} make a measurement, not {len(columns)}")
+        found, persons = list[Measurement](), list[str]()
+        counted: Counter[str] = Counter()
+        wanted = [*columns, *([] if person_column is None else [person_column])]
+        for number, cells in table.read(wanted):
+            place = f"{table.source}, line {number}"
+            if person_column is not None:
+                try:
+                    person = person_of(cells[-1], decimal_mark)
+                except CellError as error:
+                    raise CellError(f"{place}, {person_column}: {error}") from None
+                counted[person] += 1
+                if counted[person] > max_reports_per_person:
+                    raise CellError(
+                        f"{place}, {person_column}: report {counted[person]} of one person; "
+                        f"max_reports_per_person is {max_reports_per_person}"
+                    )
+                persons.append(person)
+            found.append(self.read(cells[: len(columns)], place, columns, decimal_mark))
+        return found, persons
 
     def read_arguments(self, arguments: Iterable[str]) -> list[Measurement]:
         """Return a measurement for each argument; a vector's coordinates are joined by commas."""
         return [
             self.read(
-                argument.split(",") if self.circuit.takes_vectors else [argument],
+                [
+                    text_cell(each)
+                    for each in (argument.split(",") if self.circuit.takes_vectors else [argument])
+                ],
                 f"measurement {index + 1} ({argument!r})",
             )
             for index, argument in enumerate(arguments)
         ]
 
-    def _read_rows(
-        self,
-        rows: "csv.DictReader[str]",
-        columns: Sequence[str],
-        person_column: str | None,
-        max_reports_per_person: int,
-        persons: list[str],
-    ) -> Iterator[Measurement]:
-        counted: Counter[str] = Counter()
-        try:
-            header = rows.fieldnames or ()
-            for column in columns if person_column is None else (*columns, person_column):
-                if column not in header:
-                    raise CellError(
-                        f"column {column!r}: not in the file, which has {', '.join(header)}"
-                        + _other_delimiter(header, rows.reader.dialect.delimiter)
-                    )
-            for row in rows:
-                if person_column is not None:
-                    person = row[person_column]
-                    if not person:
-                        raise CellError(f"line {rows.line_num}, {person_column}: names no person")
-                    counted[person] += 1
-                    if counted[person] > max_reports_per_person:
-                        raise CellError(
-                            f"line {rows.line_num}, {person_column}: report {counted[person]} of "
-                            f"one person; max_reports_per_person is {max_reports_per_person}"
-                        )
-                    persons.append(person)
-                # A row with too few cells has None for the missing ones.
-                cells = [row[column] or "" for column in columns]
-                yield self.read(cells, f"line {rows.line_num}", columns)
-        except csv.Error as error:
-            raise CellError(f"line {rows.line_num}: not CSV: {error}") from None
-
-    def _integer(self, cell: str, place: str) -> int:
+    def _integer(self, cell: Cell, place: str, decimal_mark: str) -> int:
         if self.labels:
-            try:
-                return self.labels.index(cell)
-            except ValueError:
-                raise CellError(
-                    f"{place}: {cell!r} is none of the buckets {', '.join(self.labels)}"
-                ) from None
+            labels = [text_cell(label) for label in self.labels]
+            for word in words_of(cell, decimal_mark):
+                if word in labels:
+                    return labels.index(word)
+            raise CellError(
+                f"{place}: {shown(cell)} is none of the buckets {', '.join(self.labels)}"
+            )
         try:
-            return int(cell)
-        except ValueError:
+            number = number_of(cell, decimal_mark)
+        except CellError:
+            number = None
+        if number is None or number.denominator != 1:
             hint = "; names need buckets" if self.circuit.is_one_hot else ""
-            raise CellError(f"{place}: must be an integer, not {cell!r}{hint}") from None
-
-
-def _other_delimiter(header: Sequence[str], delimiter: str) -> str:
-    """Return a hint if the only column looks like several with another delimiter."""
-    others = [each for each in DELIMITERS if each != delimiter and each in "".join(header)]
-    if len(header) > 1 or not others:
-        return ""
-    return f"; is it separated by {others[0]!r} and not by {delimiter!r}?"
+            raise CellError(f"{place}: must be an integer, not {shown(cell)}{hint}")
+        return int(number)

@@ -194,4 +194,4 @@ def test_what_is_no_answer_is_refused_before_anything_is_sent(asked: Asked, tmp_
     bad = tmp_path / "bad.csv"
     bad.write_text("when,department,age,waiting\n2026-11-03,dentist,4,10\n")
     said = asked.survey("upload", asked.tasks, bad, "--time-column", "when", status=2)
-    assert "row 1, department: must be one of 'surgery', 'medicine', 'children'" in said
+    assert "bad.csv, line 2, department: must be one of 'surgery', 'medicine', 'children'" in said

@@ -17,10 +17,10 @@ from fractions import Fraction
 
 import pytest
 
+from aggregator.client.table_files.cells import cell_of
 from aggregator.collector.results import Noised, Quantile
 from aggregator.dp.release import add_noise
 from aggregator.steward.survey import Figure, Part, Plan, Sums, plan, survey_from_toml
-from aggregator.steward.survey.cells import Cell
 from aggregator.steward.survey.designs import Answer
 from aggregator.steward.survey.questions import Question
 from field import Vector
@@ -69,7 +69,7 @@ def planned(name: str, budget: str) -> Plan:
     return plan(survey_from_toml(survey_text(budget) + question))
 
 
-ANSWERS: dict[str, Callable[[random.Random], Sequence[Cell]]] = {
+ANSWERS: dict[str, Callable[[random.Random], Sequence[object]]] = {
     "choice": lambda made: [made.choice(["red", "red", "blue"])],
     "multiple": lambda made: [";".join(made.sample("abcd", 2))],
     "any of them": lambda made: [made.choice(["a;b;c", "none", "b"])],
@@ -105,7 +105,7 @@ def released(asked: Plan, sums: Vector, made: random.Random, number: int) -> Sum
     return asked.sheet.sums(noised, PEOPLE)
 
 
-def quantile(question: Question, answers: Sequence[Sequence[Cell]], part: Fraction) -> Fraction:
+def quantile(question: Question, answers: Sequence[Sequence[object]], part: Fraction) -> Fraction:
     """Return the true quantile of the numbers themselves."""
     numbers = sorted(Fraction(str(each[0])) for each in answers)
     assert question.columns == ("q",)
@@ -119,7 +119,8 @@ def test_every_figure_of_a_question_holds(name: str, budget: str) -> None:
     made = random.Random(f"{name} {budget}")  # noqa: S311  made-up answers
     answers = [ANSWERS[name](made) for _ in range(PEOPLE)]
     read = [
-        [question.read(each).answer if index % 6 else None] for index, each in enumerate(answers)
+        [question.read([*map(cell_of, each)]).answer if index % 6 else None]
+        for index, each in enumerate(answers)
     ]
     given = [each for index, each in enumerate(answers) if index % 6]
 

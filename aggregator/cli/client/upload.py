@@ -1,11 +1,10 @@
 """`prio upload`: uploads measurements from a shell."""
 
-import io
 import json
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +17,13 @@ from aggregator.cli.client.sending import (
     sender_to,
     summary_of,
     with_progress,
+)
+from aggregator.cli.client.table_options import (
+    DecimalMark,
+    Delimiter,
+    Encoding,
+    Sheet,
+    TableOptions,
 )
 from aggregator.cli.options import EnvironmentProxy, InsecureHttp, WhichTask, parse_time
 from aggregator.cli.requirements import takes_requirements
@@ -44,16 +50,18 @@ def upload(
     csv: Annotated[
         Path | None,
         typer.Option(
-            help="Read a measurement from each row of this CSV file; - for standard input."
+            help="Read a measurement from each row of this table, in CSV or another format that "
+            "`prio survey upload` reads; - for standard input."
         ),
     ] = None,
-    delimiter: Annotated[
-        str, typer.Option(help="The character between the cells of a line of CSV.")
-    ] = ",",
+    delimiter: Delimiter = None,
+    decimal_mark: DecimalMark = ".",
+    encoding: Encoding = None,
+    sheet: Sheet = None,
     column: Annotated[
         list[str] | None,
         typer.Option(
-            help="The CSV column with the measurement; for a vector, give one for each coordinate."
+            help="The column with the measurement; for a vector, give one for each coordinate."
         ),
     ] = None,
     buckets: Annotated[
@@ -72,7 +80,7 @@ def upload(
     person_column: Annotated[
         str | None,
         typer.Option(
-            help="The CSV column that says whose row it is; if one person has more rows than "
+            help="The column that says whose row it is; if one person has more rows than "
             "the task's max_reports_per_person, they are refused. If not given, each row belongs "
             "to a different person."
         ),
@@ -130,7 +138,7 @@ def upload(
             column or [],
             person_column,
             task.policy.max_reports_per_person,
-            delimiter,
+            TableOptions(delimiter, encoding, sheet, decimal_mark),
         )
     )
     if person is None and (state is None or not persons):
@@ -187,7 +195,7 @@ def _measurements(
     columns: list[str],
     person_column: str | None,
     max_reports_per_person: int,
-    delimiter: str,
+    options: TableOptions,
 ) -> "tuple[list[Measurement], list[str]]":
     if (csv is None) == (not arguments):
         raise ParameterError("measurements: give them as arguments or with --csv, not both")
@@ -195,13 +203,10 @@ def _measurements(
         return reader.read_arguments(arguments), []
     if not columns:
         raise ParameterError("column: --csv needs --column")
-    check_delimiter(delimiter)
-    try:
-        with csv_text(csv) as file:
-            return reader.read_csv(file, columns, person_column, max_reports_per_person, delimiter)
-    except UnicodeDecodeError:
-        # `from None`: the cause contains the bytes.
-        raise ParameterError(f"{csv}: is not UTF-8 text; save it as UTF-8") from None
+    mark = options.decimal_mark
+    return reader.read_table(
+        options.table_at(csv), columns, person_column, max_reports_per_person, mark
+    )
 
 
 def _seconds(time: str | None, task: "Task", *, is_now: bool) -> int:
@@ -218,16 +223,3 @@ def _seconds(time: str | None, task: "Task", *, is_now: bool) -> int:
             "the next window, would count everybody there, too"
         )
     return SystemClock().now() if given is None else given
-
-
-def check_delimiter(delimiter: str) -> None:
-    """Refuse a delimiter that cannot separate the cells of CSV."""
-    if len(delimiter) != 1:
-        raise ParameterError(f"delimiter: must be one character, not {delimiter!r}")
-
-
-def csv_text(path: Path) -> TextIO:
-    """Open UTF-8 text, with or without a byte order mark; - is standard input."""
-    if str(path) == "-":
-        return io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", newline="")
-    return path.open(encoding="utf-8-sig", newline="")

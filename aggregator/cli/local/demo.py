@@ -193,22 +193,17 @@ def _ask(local: "LocalFolder", window: datetime) -> Asked:
     from aggregator.cli.local.tasks import hand_out
     from aggregator.cli.service.parties import open_collector
     from aggregator.cli.service.task_making import make_task
+    from aggregator.client.table_files.formats import table_in
+    from aggregator.client.table_files.table import Table
     from aggregator.collector.keys import keypair_of
     from aggregator.protocol.provisioning import provision
-    from aggregator.steward.survey import (
-        AnswerTable,
-        Columns,
-        plan,
-        read_answers,
-        table_in,
-        task_tables,
-    )
+    from aggregator.steward.survey import Columns, plan, read_answers, task_tables
 
     with open_collector(local.config("collector")) as party:
         collector_config = keypair_of(party.database).config
     table = table_in(ANSWERS)
-    rows = ({**row, "time": window} for row in table.rows)
-    timed = AnswerTable([*table.names, "time"], rows)
+    rows = ([*cells, window] for _, cells in table.read(table.names))
+    timed = Table.of_rows([*table.names, "time"], rows)
     questions = [asked.question for asked in SURVEY.questions]
     answers = read_answers(timed, questions, SURVEY.windows, Columns(time="time"))
     planned = plan(SURVEY)

@@ -1,6 +1,7 @@
 """`prio survey upload`: uploads a table of answers to all questions."""
 
 import json
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,22 +19,29 @@ from aggregator.cli.client.sending import (
     summary_of,
     with_progress,
 )
+from aggregator.cli.client.table_options import (
+    DecimalMark,
+    Delimiter,
+    Encoding,
+    Sheet,
+    TableOptions,
+)
 from aggregator.cli.options import EnvironmentProxy, InsecureHttp, Up
 from aggregator.cli.requirements import takes_requirements
+from aggregator.cli.steward.survey_read import check_taken, print_read, read_document
 from aggregator.cli.steward.survey_tasks import Spelled, survey_of
 from aggregator.client.sender import REPORTS_PER_REQUEST
 from aggregator.errors import ParameterError
 from aggregator.written_times import zone_named
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
-    from collections.abc import Set as AbstractSet
+    from collections.abc import Iterator, Mapping
 
     from aggregator.client import Row, SurveyClient
+    from aggregator.client.table_files.table import Table
     from aggregator.client.text.beside_survey import AskedTexts
     from aggregator.protocol.requirements import Requirements
     from aggregator.steward.survey import Answers, Meaning
-    from aggregator.steward.survey.written import Written
 
 
 @takes_requirements
@@ -43,8 +51,8 @@ def upload(
         typer.Argument(
             metavar="[task.toml] ANSWERS",
             help="The public file of the survey's task (not needed for the only survey of a "
-            "`prio up`), and a CSV or Parquet file with one row per person, or - for CSV from "
-            "standard input.",
+            "`prio up`), and a table with one row per person: CSV, Parquet, a workbook of Excel or "
+            "LibreOffice, or a file of SPSS or Stata; - is standard input.",
         ),
     ],
     time_column: Annotated[
@@ -66,25 +74,25 @@ def upload(
         typer.Option(
             metavar="QUESTION=COLUMN",
             help="QUESTION=COLUMN, if a question's column does not have the question's name; "
-            "for a vector, all its columns, joined by commas. Repeatable.",
+            "for a vector all its columns, and for several answers a column of each label, joined "
+            "by commas; a name with commas stands in quotation marks. Repeatable.",
         ),
     ] = None,
-    delimiter: Annotated[
-        str | None,
-        typer.Option(
-            help="The delimiter of CSV; if not given, the most frequent one in the first line."
-        ),
-    ] = None,
-    decimal_mark: Annotated[
-        str, typer.Option(help='The decimal mark in numbers of CSV: "." or ",".')
-    ] = ".",
+    delimiter: Delimiter = None,
+    decimal_mark: DecimalMark = ".",
+    encoding: Encoding = None,
+    sheet: Sheet = None,
     time_format: Annotated[
         str | None,
-        typer.Option(help='The format of times that are not ISO 8601, such as "%d.%m.%Y %H:%M".'),
+        typer.Option(
+            help='The format of times that are not ISO 8601, such as "%d.%m.%Y %H:%M"; or what '
+            "bare numbers count: seconds, milliseconds, microseconds, excel, excel-1904, spss, "
+            "stata, stata-days."
+        ),
     ] = None,
     missing: Annotated[
         list[str] | None,
-        typer.Option(help='A text that means no answer, such as "n/a". Repeatable.'),
+        typer.Option(help='A text or number that means no answer, such as "n/a". Repeatable.'),
     ] = None,
     state: Annotated[
         Path | None,
@@ -99,7 +107,11 @@ def upload(
         str, typer.Option(help='The zone of times that name none, such as "Europe/Berlin".')
     ] = "UTC",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Read and check everything, and send nothing.")
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Read and check everything, say what was read, and send nothing.",
+        ),
     ] = False,
     spelled: Spelled = None,
     per_request: Annotated[
@@ -121,13 +133,13 @@ def upload(
     before the first report is sent. The exit status is 1 if some reports were refused, 2 if the
     table is bad and nothing was sent, and 3 if an aggregator could not be reached.
     """
-    from aggregator.cli.client.upload import check_delimiter, csv_text
     from aggregator.cli.local.folder import public_file
     from aggregator.client import SurveyClient
+    from aggregator.clock import SystemClock
     from aggregator.protocol.clear_text import check_endpoints
     from aggregator.protocol.requirements import check_requirements
-    from aggregator.steward.survey import Columns, csv_table, read_answers, table_in
-    from aggregator.steward.survey.written import with_written
+    from aggregator.steward.survey import Columns, read_answers
+    from aggregator.steward.survey.named_columns import named_columns
 
     *public, answers = files
     if len(public) > 1:
@@ -138,24 +150,26 @@ def upload(
     check_endpoints(asked.first, insecure_http=insecure_http)
     for each in asked.tasks:
         check_requirements(each, requirements, "this client")
-    of_question = dict(_columns_of(text) for text in column or [])
+    options = TableOptions(delimiter, encoding, sheet, decimal_mark)
+    zone = zone_named(time_zone, "time-zone")
     questions = meaning.sheet.questions
-    _check_names(of_question, {question.name for question in questions} | texts.keys())
-    mark, zone = _decimal_mark(decimal_mark), zone_named(time_zone, "time-zone")
-    if delimiter is not None:
-        check_delimiter(delimiter)
-    is_input = str(answers) == "-"
-    table = csv_table(csv_text(answers), delimiter) if is_input else table_in(answers, delimiter)
-    time = _time_column(table.names) if time_column is None else time_column
-    columns = Columns(time, person_column, of_question, mark, zone, time_format, missing or ())
-    names = {name: ",".join(columns.of_question.get(name, [name])) for name in texts}
-    table, written = with_written(table, names, meaning.windows, columns)
+    table = options.table_at(answers)
+    of_question = named_columns(
+        column or [], {each.name for each in questions} | texts.keys(), table
+    )
+    time = _time_column(table) if time_column is None else time_column
+    columns = Columns(
+        time, person_column, of_question, decimal_mark, zone, time_format, missing or ()
+    )
     given = read_answers(table, questions, meaning.windows, columns, meaning.asked_texts)
+    for code in given.unseen:
+        print(f"missing: no cell is {code!r}", file=sys.stderr)
     if not as_json:
-        _print_answers(meaning, given)
+        print_read(meaning.windows, given, whole=dry_run)
     if dry_run:
         if as_json:
-            print(json.dumps(_document(meaning, given)))
+            print(json.dumps(_document(given)))
+        check_taken(asked.tasks, meaning.windows, given, SystemClock().now())
         return
     with (
         closing(outbox_in(state)) as outbox,
@@ -172,7 +186,7 @@ def upload(
             )
         ) as survey,
     ):
-        rows, asked_tasks = _rows(meaning, given, written), _tasks_of(survey)
+        rows, asked_tasks = _rows(meaning, given), _tasks_of(survey)
         total = given.count * len(asked_tasks)
         found = with_progress(total, lambda settled: survey.upload(rows, settled=settled))
         summaries = {
@@ -180,7 +194,7 @@ def upload(
             for name, tasks in asked_tasks.items()
         }
     if as_json:
-        print(json.dumps(_document(meaning, given, summaries)))
+        print(json.dumps(_document(given, summaries)))
     else:
         for name, summary in summaries.items():
             summary.print(name)
@@ -198,18 +212,17 @@ def _tasks_of(survey: "SurveyClient") -> "dict[str, list[bytes]]":
     return {name: [each.task_id.value for each in some] for name, some in tasks.items()}
 
 
-def _rows(meaning: "Meaning", answers: "Answers", written: "Written") -> "Iterator[Row]":
+def _rows(meaning: "Meaning", answers: "Answers") -> "Iterator[Row]":
     """Yield what each person answered, window after window."""
     from aggregator.client import Row
 
     for start, of_window in sorted(answers.by_start.items()):
         seconds = int(start.timestamp())
-        texts = written.get(start, {})
-        persons = answers.persons.get(start)
-        for place, given in enumerate(of_window):
-            person = None if persons is None else persons[place]
-            of_person = {name: of_name[person] for name, of_name in texts.items() if person}
-            yield Row(meaning.sheet.measurement(given), of_person, seconds, person)
+        nobody = [None] * len(of_window)
+        persons = answers.persons.get(start, nobody)
+        texts = answers.written.get(start, nobody)
+        for given, person, written in zip(of_window, persons, texts, strict=True):
+            yield Row(meaning.sheet.measurement(given), dict(written or {}), seconds, person)
 
 
 def _checked(texts: "AskedTexts", state: Path | None, person: str | None) -> "AskedTexts":
@@ -224,75 +237,25 @@ def _checked(texts: "AskedTexts", state: Path | None, person: str | None) -> "As
     return texts
 
 
-def _time_column(names: "Collection[str]") -> str:
+def _time_column(table: "Table") -> str:
     """Return the column of times if none is named.
 
     A missing column does not mean now: a table of earlier weeks would then count in this week.
     """
-    if "time" not in names:
+    if not table.has("time"):
         raise ParameterError(
             "time-column: give the column that says when each row was answered, one of "
-            f"{', '.join(names) or 'none'}; a table without one needs a column time, in which "
-            "a day of the window, such as 2026-11-04, is enough"
+            f"{', '.join(table.names) or 'none'}; a table without one needs a column time, in "
+            f"which a day of the window, such as 2026-11-04, is enough{table.hint}"
         )
     return "time"
 
 
-def _decimal_mark(given: str) -> str:
-    if given not in (".", ","):
-        raise ParameterError(f'decimal-mark: must be "." or ",", not {given!r}')
-    return given
-
-
-def _check_names(given: "Iterable[str]", known: "AbstractSet[str]") -> None:
-    for name in given:
-        if name not in known:
-            raise ParameterError(f"column: the survey has no question {name!r}")
-
-
-def _columns_of(text: str) -> tuple[str, list[str]]:
-    question, equals, columns = text.partition("=")
-    if not equals:
-        raise ParameterError(f"column: must be QUESTION=COLUMN, not {text!r}")
-    return question, columns.split(",")
-
-
-def _print_answers(meaning: "Meaning", answers: "Answers") -> None:
-    windows = len(answers.by_start)
-    print(
-        f"{answers.count:,} rows in {windows} window{'' if windows == 1 else 's'}, each one report"
-    )
-    for question, _ in meaning.sheet.asked:
-        name = question.name
-        answered = answers.count - answers.missing.get(name, 0)
-        print(
-            f"{name}: {answered:,} answers, {answers.missing.get(name, 0):,} missing, "
-            f"{answers.clipped.get(name, 0):,} clipped"
-        )
-
-
 def _document(
-    meaning: "Meaning",
-    answers: "Answers",
-    summaries: "Mapping[str, Summary] | None" = None,
+    answers: "Answers", summaries: "Mapping[str, Summary] | None" = None
 ) -> dict[str, object]:
     """Return what was read for each question and, unless it was a dry run, the outcome."""
-    questions = [
-        {
-            "name": question.name,
-            "answers": answers.count - answers.missing.get(question.name, 0),
-            "missing": answers.missing.get(question.name, 0),
-            "clipped": answers.clipped.get(question.name, 0),
-        }
-        for question, _ in meaning.sheet.asked
-    ]
-    document: dict[str, object] = {
-        "version": 2,
-        "dry_run": summaries is None,
-        "rows": answers.count,
-        "windows": len(answers.by_start),
-        "questions": questions,
-    }
+    document = {"version": 2, "dry_run": summaries is None, **read_document(answers)}
     texts = []
     for name, each in (summaries or {}).items():
         if name:

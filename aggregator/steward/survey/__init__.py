@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from aggregator.lazy_exports import exports
 from aggregator.steward.survey.bundle import TaskTables, task_tables
-from aggregator.steward.survey.cells import AnswerError
 from aggregator.steward.survey.designs import NO_ANSWER, Design, Figure, Sums
 from aggregator.steward.survey.model import Budget, Survey, survey_from_toml
 from aggregator.steward.survey.plan import Plan, PlannedPart, Spread, Way, plan
@@ -24,23 +23,21 @@ from aggregator.steward.survey.windows import Windows
 from aggregator.steward.survey.write_meaning import Meaning
 
 if TYPE_CHECKING:
-    from aggregator.steward.survey.answer_table import AnswerTable, csv_table, table_in
-    from aggregator.steward.survey.answers import Answers, Columns, read_answers
+    from aggregator.steward.survey.answers import Answers, read_answers
+    from aggregator.steward.survey.columns import Columns
     from aggregator.steward.survey.results import SurveyResults
 else:
     __getattr__ = exports(
         __name__,
         {
-            "answer_table": ("AnswerTable", "csv_table", "table_in"),
-            "answers": ("Answers", "Columns", "read_answers"),
+            "answers": ("Answers", "read_answers"),
+            "columns": ("Columns",),
             "results": ("SurveyResults",),
         },
     )
 
 __all__ = [
     "NO_ANSWER",
-    "AnswerError",
-    "AnswerTable",
     "Answers",
     "Budget",
     "Columns",
@@ -59,10 +56,8 @@ __all__ = [
     "TaskTables",
     "Way",
     "Windows",
-    "csv_table",
     "plan",
     "read_answers",
     "survey_from_toml",
-    "table_in",
     "task_tables",
 ]

@@ -14,9 +14,10 @@ from aggregator.client.survey.answers import Amount, Amounts, Answer, One
 from aggregator.client.survey.answers import Question as ClientQuestion
 from aggregator.client.survey.numbers import Beyond, Grid, Ranges, Unfit
 from aggregator.client.survey.read_meaning import question_of
+from aggregator.client.table_files.cells import Cell, CellError, composed, shown
+from aggregator.client.table_files.laws import words_of
 from aggregator.collector.results import Noised, ratio
 from aggregator.errors import ParameterError
-from aggregator.steward.survey.cells import AnswerError, Cell, Reading, shown, text
 from aggregator.steward.survey.conditions import Conditions
 from aggregator.steward.survey.designs import NO_ANSWER, Design, Figure, Sums
 
@@ -33,6 +34,21 @@ _PERCENT = 100
 _POINTS = 21
 """How many different answers made-up people give to a question about numbers."""
 _MOST_ENTRIES = 2**32 - 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reading:
+    """What cells answer.
+
+    Attributes:
+        answer: The answer, in whole numbers.
+        given: The answer as it stands: a label, labels, a number, numbers by name, or a truth.
+        is_clipped: Whether a number was beyond the range, and the nearest in it counts.
+    """
+
+    answer: Answer
+    given: object
+    is_clipped: bool
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,28 +100,57 @@ class Question(BaseModel, ABC):
         """The columns of a table of answers from which it is read, unless others are given."""
         return (self.name,)
 
-    def read(self, cells: Sequence[Cell], decimal_mark: str = ".") -> Reading:
-        """Return the answer in cells, one for each of `columns`, none of which is missing.
+    def order(self, columns: Sequence[str]) -> Sequence[int]:
+        """Return the places of given columns in the order in which their cells are read.
 
-        Raises `AnswerError`, which says what an answer looks like.
+        Raises `CellError` if the question is not read from so many columns.
+        """
+        if len(columns) != len(self.columns):
+            takes = "one column" if len(self.columns) == 1 else f"{len(self.columns)} columns"
+            raise CellError(f"{self.name}: is read from {takes}, not from {len(columns)}")
+        return range(len(columns))
+
+    def is_missing(self, cells: Sequence[Cell]) -> bool:
+        """Whether cells, of which None means no answer, hold none to the question."""
+        return None in cells
+
+    def read(self, cells: Sequence[Cell], decimal_mark: str = ".") -> Reading:
+        """Return the answer in cells, which are not missing, in the order of `order`.
+
+        Raises `CellError`, which says what an answer looks like.
         """
         given = self.given(cells, decimal_mark)
         try:
             answer = self.simplest.parse(given)
         except Unfit as unfit:
-            parts = given if isinstance(given, list) else cells
+            parts: Sequence[Cell] = given if isinstance(given, list) else cells
             cell = cells[0] if unfit.at is None else parts[unfit.at]
             hint = "; `clip = true` would take the nearest" if isinstance(unfit, Beyond) else ""
-            raise AnswerError(f"{unfit}, not {shown(cell)}{hint}") from None
+            raise CellError(f"{unfit}, not {shown(cell)}{hint}") from None
         assert answer is not None  # noqa: S101  no cell is missing
-        return Reading(answer, _is_beyond(given, self.simplest))
+        return Reading(answer, given, _is_beyond(given, self.simplest))
 
-    def given(self, cells: Sequence[Cell], decimal_mark: str) -> object:  # noqa: ARG002  others need it
-        """Return the answer in cells as an application's client takes it: by default a text.
+    def given(self, cells: Sequence[Cell], decimal_mark: str) -> object:
+        """Return the answer in cells as an application's client takes it: by default a label.
 
-        Raises `AnswerError` if a cell is not even a number where one is needed.
+        Raises `CellError` if a cell is not even a number where one is needed.
         """
-        return text(cells[0])
+        return self.label_in(cells[0], decimal_mark)
+
+    def label_in(self, cell: Cell, decimal_mark: str) -> str | None:
+        """Return the label that a cell is, as the survey writes it; else what the cell says."""
+        words = words_of(cell, decimal_mark)
+        found = (self._labels[word] for word in words if word in self._labels)
+        return next(found, words[0] if words else None)
+
+    @property
+    def labels_in_tables(self) -> Sequence[str]:
+        """The labels that a cell may be."""
+        return self.choices
+
+    @cached_property
+    def _labels(self) -> Mapping[str, str]:
+        return {composed(label.strip()): label for label in self.labels_in_tables}
 
     @abstractmethod
     def designs(self) -> tuple[Design, ...]:

@@ -8,12 +8,19 @@ from typing_extensions import override
 
 from aggregator.client.survey.alternatives import comparable
 from aggregator.client.survey.answers import Answer
-from aggregator.steward.survey.cells import Cell, text
+from aggregator.client.table_files.cells import Cell, CellError, composed, shown, text_cell
+from aggregator.client.table_files.laws import truth_of, words_of
 from aggregator.steward.survey.designs import Design
 from aggregator.steward.survey.questions.base import Question, check_ends, check_labels, counts
+from aggregator.steward.survey.questions.column_order import in_order
 
 _CHOSEN = 2
 """How many labels a made-up answer has if several may be chosen."""
+_TICKS = {
+    **dict.fromkeys(("x", "✓", "✔", "☑", "☒", "checked", "selected"), True),
+    **dict.fromkeys(("☐", "unchecked", "not checked", "not selected"), False),
+}
+"""What stands in the column of a label, besides truth values and the label itself."""
 
 
 class Choice(Question):
@@ -67,13 +74,45 @@ class Multiple(Question):
         return self
 
     @override
+    def order(self, columns: Sequence[str]) -> Sequence[int]:
+        if len(columns) == 1:
+            return [0]
+        if len(columns) != len(self.labels):
+            raise CellError(
+                f"{self.name}: is read from one column, or from {len(self.labels)}, one for each "
+                f"label, and not from {len(columns)}"
+            )
+        unclear = [label for label in self.labels if truth_of(composed(label), ".") is not None]
+        if unclear:
+            raise CellError(
+                f"{self.name}: has the label {unclear[0]!r}, so that columns of each label would "
+                "mean two things: give one column"
+            )
+        return in_order(self.name, columns, self.labels)
+
+    @override
+    def is_missing(self, cells: Sequence[Cell]) -> bool:
+        return all(cell is None for cell in cells)
+
+    @override
     def given(self, cells: Sequence[Cell], decimal_mark: str) -> object:
+        if len(cells) > 1:
+            each = zip(self.labels, cells, strict=True)
+            return [label for label, cell in each if _is_chosen(label, cell, decimal_mark)]
         (cell,) = cells
-        if isinstance(cell, Sequence) and not isinstance(cell, str):
-            return [text(each) for each in cell]
-        if text(cell) == self.nothing:
+        if isinstance(cell, tuple):
+            return [self.label_in(each, decimal_mark) for each in cell]
+        nothing = composed(self.nothing.strip())
+        if nothing in words_of(cell, decimal_mark):
             return []
-        return [each.strip() for each in text(cell).split(self.separator)]
+        word = self.label_in(cell, decimal_mark)
+        if word is None or word in self.labels or not isinstance(cell, str):
+            return [word]
+        parts = [*filter(None, map(text_cell, cell.split(self.separator)))]
+        if parts == [nothing]:
+            return []
+        found: list[str | None] = [self.label_in(each, decimal_mark) for each in parts]
+        return found or [word]
 
     @override
     def designs(self) -> tuple[Design, ...]:
@@ -88,7 +127,7 @@ class Multiple(Question):
 
 
 class YesNo(Question):
-    """Yes or no; true, false, 1 and 0 are understood as well."""
+    """Yes or no; Y, N, true, false, 1 and 0 are understood as well."""
 
     is_answered_by: ClassVar = "Yes or no"
 
@@ -99,5 +138,25 @@ class YesNo(Question):
         return words["yes"], words["no"]
 
     @override
+    def given(self, cells: Sequence[Cell], decimal_mark: str) -> object:
+        return truth_of(cells[0], decimal_mark)
+
+    @override
     def designs(self) -> tuple[Design, ...]:
         return (self.labelled("one answer"),)
+
+
+def _is_chosen(label: str, cell: Cell, decimal_mark: str) -> bool:
+    """Return whether the cell in a label's own column says that the label was chosen."""
+    if cell is None:
+        return False
+    words = words_of(cell, decimal_mark)
+    if composed(label.strip()) in words:
+        return True
+    ticks = [_TICKS[word.lower()] for word in words if word.lower() in _TICKS]
+    chosen = ticks[0] if ticks else truth_of(cell, decimal_mark)
+    if chosen is None:
+        raise CellError(
+            f"must be empty, yes or no, or {label!r} in the column of {label!r}, not {shown(cell)}"
+        )
+    return chosen

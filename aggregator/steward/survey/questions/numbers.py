@@ -11,8 +11,9 @@ from typing_extensions import override
 
 from aggregator.client.survey.answers import Answer
 from aggregator.client.survey.numbers import Grid, as_text
+from aggregator.client.table_files.cells import Cell, CellError
+from aggregator.client.table_files.laws import number_of
 from aggregator.collector.results import Noised, Quantile, VarianceOfSome, combination
-from aggregator.steward.survey.cells import Cell, number
 from aggregator.steward.survey.designs import NO_ANSWER, Design, Figure, Sums
 from aggregator.steward.survey.exact import Exact
 from aggregator.steward.survey.questions.base import (
@@ -68,7 +69,7 @@ class Number(Question):
 
     @override
     def given(self, cells: Sequence[Cell], decimal_mark: str) -> object:
-        return number(cells[0], decimal_mark)
+        return number_of(cells[0], decimal_mark)
 
     @override
     def designs(self) -> tuple[Design, ...]:
@@ -166,7 +167,7 @@ class Bins(Question):
 
     @override
     def given(self, cells: Sequence[Cell], decimal_mark: str) -> object:
-        return number(cells[0], decimal_mark)
+        return number_of(cells[0], decimal_mark)
 
     @override
     def designs(self) -> tuple[Design, ...]:
@@ -218,9 +219,13 @@ class Scale(Question):
 
     @override
     def given(self, cells: Sequence[Cell], decimal_mark: str) -> object:
-        (cell,) = cells
-        is_label = isinstance(cell, str) and cell.strip() in self.labels
-        return cell if is_label else number(cell, decimal_mark)
+        label = self.label_in(cells[0], decimal_mark)
+        if label in self.labels:
+            return label
+        try:
+            return number_of(cells[0], decimal_mark)
+        except CellError:
+            return None
 
     @override
     def designs(self) -> tuple[Design, ...]:

@@ -12,8 +12,9 @@ from typing_extensions import override
 
 from aggregator.client.survey.numbers import Grid
 from aggregator.client.survey.trees import Levels, levels_of
+from aggregator.client.table_files.cells import Cell
+from aggregator.client.table_files.laws import number_of
 from aggregator.collector.results import Tree
-from aggregator.steward.survey.cells import Cell, number
 from aggregator.steward.survey.designs import NO_ANSWER, Design, Figure, Sums
 from aggregator.steward.survey.exact import Exact
 from aggregator.steward.survey.questions.base import NumberField, Question, check_labels, shares
@@ -88,6 +89,11 @@ class Hierarchy(Question):
     def choices(self) -> Sequence[str]:
         return ()  # clients take no condition on a leaf if every level is asked
 
+    @property
+    @override
+    def labels_in_tables(self) -> Sequence[str]:
+        return self.levels.labels[-1] if self.regions else ()
+
     @override
     def options(self, words: Mapping[str, str]) -> Sequence[str]:
         return _full_names(self.levels)[-1] if self.regions else ()
@@ -106,7 +112,7 @@ class Hierarchy(Question):
     def given(self, cells: Sequence[Cell], decimal_mark: str) -> object:
         if self.regions:
             return super().given(cells, decimal_mark)
-        return number(cells[0], decimal_mark)
+        return number_of(cells[0], decimal_mark)
 
     @override
     def designs(self) -> tuple[Design, ...]:

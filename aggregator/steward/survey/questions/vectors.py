@@ -11,7 +11,8 @@ from typing_extensions import override
 from aggregator.client.survey.alternatives import comparable
 from aggregator.client.survey.answers import Answer
 from aggregator.client.survey.numbers import Grid
-from aggregator.steward.survey.cells import AnswerError, Cell, number
+from aggregator.client.table_files.cells import Cell, CellError
+from aggregator.client.table_files.laws import number_of
 from aggregator.steward.survey.designs import NO_ANSWER, Design, Figure, Sums
 from aggregator.steward.survey.exact import Exact
 from aggregator.steward.survey.questions.base import (
@@ -22,6 +23,7 @@ from aggregator.steward.survey.questions.base import (
     spread_over,
     sum_and_mean,
 )
+from aggregator.steward.survey.questions.column_order import in_order
 
 
 class Column(BaseModel):
@@ -86,13 +88,18 @@ class Vector(Question):
         return tuple(entry.name for entry in self.entries)
 
     @override
+    def order(self, columns: Sequence[str]) -> Sequence[int]:
+        super().order(columns)
+        return in_order(self.name, columns, self.columns)
+
+    @override
     def given(self, cells: Sequence[Cell], decimal_mark: str) -> object:
         numbers = dict[str, Fraction]()
         for entry, cell in zip(self.entries, cells, strict=True):
             try:
-                numbers[entry.name] = number(cell, decimal_mark)
-            except AnswerError as error:
-                raise AnswerError(f"{entry.name}: {error}") from None
+                numbers[entry.name] = number_of(cell, decimal_mark)
+            except CellError as error:
+                raise CellError(f"{entry.name}: {error}") from None
         return numbers
 
     @override

@@ -334,13 +334,13 @@ def test_a_file_that_is_not_text_is_bad_input_and_none_of_it_is_shown(tmp_path: 
     task, table = tmp_path / "task.toml", tmp_path / "table.csv"
     task.write_text(task_text())
     table.write_bytes(b"bucket\n\xff\n")
-    for arguments in (
-        ("upload", task, "--csv", table, "--column", "bucket"),
-        ("task", "check", table),
+    for arguments, said in (
+        (("upload", task, "--csv", table, "--column", "bucket"), "table.csv: is not UTF-8 (line 2"),
+        (("task", "check", table), f"{table}: is not UTF-8 text"),
     ):
         done = run_here(*arguments)
         assert done.returncode == 2
-        assert done.stderr.startswith(f"prio: {table}: is not UTF-8 text")
+        assert done.stderr.startswith(f"prio: {said}")
 
 
 @pytest.mark.parametrize("name", ["Prio3SumVec", "sumvec", "sum-vec", "PRIO3SUMVEC"])

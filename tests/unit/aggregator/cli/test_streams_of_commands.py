@@ -43,7 +43,7 @@ def in_a_shell(
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("upload $TASK --csv - --column a <&-", "column 'a': not in the file"),
+        ("upload $TASK --csv - --column a <&-", "column 'a': not in standard input"),
         ("decode --message report - <&-", "0 bytes are not a valid report"),
         ("survey show - <&-", "-: version: missing"),
     ],

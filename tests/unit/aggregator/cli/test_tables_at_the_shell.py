@@ -42,7 +42,7 @@ def test_a_table_comes_from_standard_input(tmp_path: Path) -> None:
 
 def test_another_delimiter_is_guessed_in_the_message(tmp_path: Path) -> None:
     done = upload(
-        *(tmp_path, HISTOGRAM, "--csv", "-", "--column", "health", *BUCKETS),
+        *(tmp_path, HISTOGRAM, "--csv", "-", "--column", "health", "--delimiter", ",", *BUCKETS),
         stdin="id;health\n1;good\n",
     )
     assert "is it separated by ';' and not by ','?" in done.stderr

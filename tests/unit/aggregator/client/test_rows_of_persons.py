@@ -5,6 +5,7 @@ import io
 import pytest
 
 from aggregator.client import CellError, MeasurementReader
+from aggregator.client.table_files.csv_tables import csv_table
 from aggregator.vdaf.circuits import Histogram
 
 READER = MeasurementReader(Histogram(4, 2))
@@ -12,11 +13,11 @@ ROWS = "person,bucket\nada,1\nbob,2\nada,3\n"
 
 
 def test_without_the_column_each_row_is_a_different_persons() -> None:
-    assert READER.read_csv(io.StringIO(ROWS), ["bucket"]) == ([1, 2, 3], [])
+    assert READER.read_table(csv_table(io.StringIO(ROWS)), ["bucket"]) == ([1, 2, 3], [])
 
 
 def test_a_person_may_have_as_many_rows_as_the_task_allows() -> None:
-    assert READER.read_csv(io.StringIO(ROWS), ["bucket"], "person", 2) == (
+    assert READER.read_table(csv_table(io.StringIO(ROWS)), ["bucket"], "person", 2) == (
         [1, 2, 3],
         ["ada", "bob", "ada"],
     )
@@ -24,7 +25,7 @@ def test_a_person_may_have_as_many_rows_as_the_task_allows() -> None:
 
 def test_one_row_too_many_is_named_by_its_line_and_not_by_the_person() -> None:
     with pytest.raises(CellError, match="line 4, person: report 2 of one person") as refused:
-        READER.read_csv(io.StringIO(ROWS), ["bucket"], "person", 1)
+        READER.read_table(csv_table(io.StringIO(ROWS)), ["bucket"], "person", 1)
     assert "ada" not in str(refused.value)
 
 
@@ -37,4 +38,4 @@ def test_one_row_too_many_is_named_by_its_line_and_not_by_the_person() -> None:
 )
 def test_rows_that_name_no_person_are_refused(text: str, message: str) -> None:
     with pytest.raises(CellError, match=message):
-        READER.read_csv(io.StringIO(text), ["bucket"], "person")
+        READER.read_table(csv_table(io.StringIO(text)), ["bucket"], "person")

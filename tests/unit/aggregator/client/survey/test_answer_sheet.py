@@ -14,13 +14,12 @@ from pydantic import TypeAdapter
 
 from aggregator.client.survey.answer_sheet import AnswerSheet
 from aggregator.client.survey.answers import AnswerError
-from aggregator.client.survey.numbers import is_nothing
 from aggregator.client.survey.read_meaning import question_of
 from aggregator.client.survey.routing import Routing
+from aggregator.client.table_files.cells import CellError, cell_of
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task, info_with_digest
 from aggregator.protocol.task_file import task_from_toml, task_to_toml
-from aggregator.steward.survey import AnswerError as CellError
 from aggregator.steward.survey import Meaning, Question, Sheet, Windows
 from aggregator.steward.survey.questions import AnyQuestion
 from aggregator.steward.survey.questions.vectors import Vector
@@ -59,17 +58,27 @@ TEXTS = st.one_of(
     st.none(),
 )
 GIVEN = st.one_of(
-    st.integers(-8, 130), st.integers(), st.floats(), st.decimals(), st.booleans(), TEXTS
+    st.integers(-8, 130),
+    st.integers(),
+    st.floats(),
+    st.decimals(),
+    st.booleans(),
+    TEXTS,
 )
 SOME = st.lists(st.sampled_from(["x", "y", "z", "w"]), max_size=4)
 PAIRS = st.dictionaries(st.sampled_from(["u", "v"]), GIVEN)
 BY_KIND = {
     "choice": TEXTS,
-    "yes-no": st.one_of(TEXTS, st.booleans(), st.integers(-1, 2)),
+    "yes-no": st.one_of(
+        TEXTS.filter(lambda each: each not in ("Y", "N", "y", "n")),
+        st.booleans(),
+        st.integers(-1, 2),
+    ),
     "multiple": SOME,
     "vector": PAIRS,
 }
-"""Numbers of a table can be labels, and of an application they are not; all else is the same."""
+"""Numbers of a table can be labels, and Y and N of other tools are yes and no there; of an
+application they are not. All else is the same."""
 
 
 def task_with(sheet: Sheet, meaning: str = "") -> Task:
@@ -103,9 +112,8 @@ def read_by_steward(question: Question, answer: object) -> object:
         cells = [answer.get(name) for name in question.columns]  # type: ignore[attr-defined]  # of PAIRS
     else:
         cells = [answer]
-    if any(map(is_nothing, cells)):
-        return None
-    return question.read(cells).answer
+    read = [cell_of(each) for each in cells]
+    return None if question.is_missing(read) else question.read(read).answer
 
 
 @pytest.mark.slow

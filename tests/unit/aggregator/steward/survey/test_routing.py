@@ -6,16 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+from aggregator.client.table_files.cells import CellError
+from aggregator.client.table_files.csv_tables import csv_table
 from aggregator.errors import ParameterError
-from aggregator.steward.survey import (
-    AnswerError,
-    Columns,
-    Meaning,
-    Windows,
-    csv_table,
-    read_answers,
-    survey_from_toml,
-)
+from aggregator.steward.survey import Columns, Meaning, Windows, read_answers, survey_from_toml
 from tests.support.surveys import VISITS, task_of
 
 SMOKERS = (
@@ -144,10 +138,13 @@ def test_what_somebody_wrote_who_was_not_asked_is_refused_by_row_and_column() ->
         return read_answers(table, questions, WINDOWS, columns, texts).count
 
     assert read(rows) == 3
-    with pytest.raises(AnswerError) as refusal:
+    with pytest.raises(CellError) as refusal:
         read(rows + "2026-11-02,no,,,0,secret\n")
     condition = "smoker is yes and why is taste or habit"
-    assert str(refusal.value) == f"row 4, which: must be empty: it is asked only if {condition}"
+    assert (
+        str(refusal.value)
+        == f"the table, line 5, which: must be empty: it is asked only if {condition}"
+    )
 
 
 def test_a_number_has_no_labels_to_depend_on() -> None:
@@ -178,13 +175,13 @@ def test_an_answer_to_what_was_not_asked_is_refused_by_row_and_column() -> None:
         return read_answers(table, questions, WINDOWS, Columns(time="day")).count
 
     assert read(rows) == 3
-    with pytest.raises(AnswerError) as refusal:
+    with pytest.raises(CellError) as refusal:
         read(rows + "2026-11-02,no,habit,,0\n2026-11-02,yes,habit,mine,0\n2026-11-02,?,habit,,0\n")
     smoking, reason = "smoker is yes", "why is friends or taste"
     assert str(refusal.value).splitlines() == [
-        f"row 4, why: must be empty: it is asked only if {smoking}",
-        f"row 5, whose: must be empty: it is asked only if {smoking} and {reason}",
-        "row 6, smoker: must be yes or no, or true or false, not '?'",
+        f"the table, line 5, why: must be empty: it is asked only if {smoking}",
+        f"the table, line 6, whose: must be empty: it is asked only if {smoking} and {reason}",
+        "the table, line 7, smoker: must be yes or no, or true or false, not '?'",
     ]
 
 

@@ -5,17 +5,16 @@ from fractions import Fraction
 
 import pytest
 
+from aggregator.client.table_files.cells import CellError
+from aggregator.client.table_files.table import Table
 from aggregator.client.text.beside_survey import check_bound
 from aggregator.dp.group import Group
 from aggregator.dp.rationals import parse_rational
 from aggregator.errors import ParameterError
 from aggregator.steward.survey import Columns, plan, read_answers, survey_from_toml
-from aggregator.steward.survey.answer_table import AnswerTable
 from aggregator.steward.survey.bundle import task_tables, text_tables
-from aggregator.steward.survey.cells import AnswerError
 from aggregator.steward.survey.texts import plan_texts
 from aggregator.steward.survey.write_meaning import Meaning
-from aggregator.steward.survey.written import with_written
 from tests.support.surveys import VISITS, department
 from tests.support.tasks import HELPER_URL, LEADER_URL, make_task
 from tests.support.texts import WORD, Texts, texts_in
@@ -133,23 +132,23 @@ def test_a_fault_in_a_text_question_is_told_with_its_name(old: str, new: str, sa
         survey_from_toml(SURVEY.replace(old, new))
 
 
-def test_whoever_wrote_nothing_is_read_like_everybody_and_text_stays_as_it_is() -> None:
+def test_whoever_wrote_nothing_is_read_like_everybody() -> None:
     survey = survey_from_toml(SURVEY)
     columns = Columns("time", "person", missing=("n/a",))
+    names = ["time", "person", "department", "word"]
     rows = [
-        {"time": "2026-11-03", "person": "1", "department": "surgery", "word": " Back "},
-        {"time": "2026-11-03", "person": "2", "department": "", "word": "n/a"},
-        {"time": "2026-11-10", "person": "1", "department": "surgery", "word": ""},
+        ["2026-11-03", "1", "surgery", " Back "],
+        ["2026-11-03", "2", "", "n/a"],
+        ["2026-11-10", "1", "surgery", ""],
     ]
-    table, written = with_written(
-        AnswerTable(list(rows[0]), rows), {"word": "word"}, survey.windows, columns
-    )
     questions = [each.question for each in survey.questions]
-    assert read_answers(table, questions, survey.windows, columns).count == 3
+    read = read_answers(
+        Table.of_rows(names, rows), questions, survey.windows, columns, survey.texts
+    )
+    assert read.count == 3
     first, second = (datetime(2026, 11, day, tzinfo=UTC) for day in (2, 9))
-    assert written == {
-        first: {"word": {"1": " Back ", "2": ""}},
-        second: {"word": {"1": ""}},
-    }
-    with pytest.raises(AnswerError, match="column 'wort': not in the table"):
-        with_written(AnswerTable(["word"], []), {"word": "wort"}, survey.windows, columns)
+    assert read.persons == {first: ["1", "2"], second: ["1"]}
+    assert read.written == {first: [{"word": "Back"}, {"word": ""}], second: [{"word": ""}]}
+    other = Columns("time", "person", {"word": ["wort"]})
+    with pytest.raises(CellError, match="column 'wort': not in the table"):
+        read_answers(Table.of_rows(names, []), questions, survey.windows, other, survey.texts)

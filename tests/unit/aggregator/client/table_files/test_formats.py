@@ -1,0 +1,187 @@
+"""A file is what its first bytes say, and text is in the encoding that is said."""
+
+import gzip
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import polars as pl
+import pyreadstat
+import pytest
+
+from aggregator.client.table_files import typed_files
+from aggregator.client.table_files.cells import Cell, CellError, Labelled
+from aggregator.client.table_files.formats import table_in, table_of
+from aggregator.errors import ConfigurationError, ParameterError
+from tests.support.workbooks import workbook
+
+CSV = "time,dept\n2026-11-03,médecine\n"
+
+
+def cells(data: bytes, *columns: str, **options: str) -> list[list[Cell]]:
+    return [list(row) for _, row in table_of(data, "answers.csv", **options).read(columns)]
+
+
+def test_text_is_utf_8_unless_its_encoding_is_said() -> None:
+    for encoding in ("utf-8", "utf-8-sig"):
+        assert cells(CSV.encode(encoding), "dept") == [["médecine"]]
+        assert cells(CSV.encode(encoding), "dept", encoding="utf8") == [["médecine"]]
+    for encoding in ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "windows-1252", "latin-1"):
+        assert cells(CSV.encode(encoding), "dept", encoding=encoding) == [["médecine"]]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "said"),
+    [
+        ("utf-16", "looks like UTF-16: give --encoding utf-16"),
+        ("utf-16-le", "looks like UTF-16-LE: give --encoding utf-16-le"),
+        ("utf-16-be", "looks like UTF-16-BE: give --encoding utf-16-be"),
+        ("utf-32", "looks like UTF-32"),
+        ("windows-1252", r"answers.csv: is not UTF-8 \(line 2 of the file\).* windows-1252"),
+    ],
+)
+def test_another_encoding_is_recognized_and_not_guessed(encoding: str, said: str) -> None:
+    with pytest.raises(CellError, match=said):
+        cells(CSV.encode(encoding), "dept")
+
+
+def test_an_encoding_that_the_file_does_not_have_is_refused() -> None:
+    """It would make other letters of these, without a word."""
+    for encoding in ("windows-1252", "latin-1", "utf-16"):
+        with pytest.raises(CellError, match=r"answers.csv: is (UTF-8 and )?not"):
+            cells(CSV.encode(), "dept", encoding=encoding)
+    with pytest.raises(CellError, match="is UTF-16 and not"):
+        cells(CSV.encode("utf-16"), "dept", encoding="windows-1252")
+    for encoding in ("rot13", "base64", "nothing", "", "\0", "undefined", "ü"):
+        with pytest.raises(ParameterError, match="encoding: there is no"):
+            cells(CSV.encode(), "dept", encoding=encoding)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (gzip.compress(b"a"), "compressed by gzip: unpack it"),
+        (b"PK\x03\x04 anything", "a zip archive: unpack it"),
+        (b"%PDF-1.7", "a PDF"),
+        (b"<!DOCTYPE html><table>", "HTML or XML"),
+        (b'{"a": 1}', "JSON"),
+        (b"SQLite format 3\0", "an SQLite database"),
+        (b"ARROW1\0\0", "Arrow"),
+    ],
+)
+def test_what_is_no_table_is_called_by_its_name(data: bytes, said: str) -> None:
+    with pytest.raises(CellError, match=f"answers.csv: is no table that can be read, but {said}"):
+        cells(data, "dept")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"PAR1xx",
+        b"$FL2xx",
+        b"<stata_dta>xx",
+        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1xx",
+        b"PK\x03\x04xl/",
+    ],
+)
+def test_a_damaged_file_is_refused_by_its_name(data: bytes) -> None:
+    with pytest.raises(CellError, match=r"^answers.csv: n"):
+        cells(data, "dept")
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [("delimiter", "delimiter: answers.csv is a workbook"), ("encoding", "encoding: answers.csv")],
+)
+def test_an_option_that_a_format_does_not_have_is_refused(option: str, said: str) -> None:
+    with pytest.raises(ParameterError, match=said):
+        cells(workbook({"A": [["dept"]]}), "dept", **{option: ";"})
+    with pytest.raises(ParameterError, match=r"sheet: answers.csv is CSV"):
+        cells(CSV.encode(), "dept", sheet="A")
+
+
+def test_a_workbooks_cells_have_their_types_and_lines() -> None:
+    day = datetime(2026, 11, 3)  # noqa: DTZ001  as workbooks have times
+    sheet = [
+        [],
+        ["time", " name ", 5, "", None, "x"],
+        [day, "e\u0301 ", 17.0, "", None, True],
+        [],
+        [day, None, 0.1 + 0.2, None, None, None],
+    ]
+    for since_1904 in (False, True):
+        data = workbook({"notes": [], "A": sheet}, since_1904=since_1904)
+        table = table_of(data, "a.xlsx")
+        assert [*table.names] == ["time", "name", "5", "", "", "x"]
+        assert [*table.read(["time", "name", "5"])] == [
+            (3, [day, "é", Decimal(17)]),
+            (5, [day, None, Decimal("0.3")]),
+        ]
+
+
+def test_a_sheet_is_named_if_there_are_several() -> None:
+    data = workbook({"A": [["x"], [1]], "Bögen": [["x"], [2]]})
+    with pytest.raises(CellError, match="has several sheets, 'A', 'Bögen': name one with --sheet"):
+        cells(data, "x")
+    assert cells(data, "x", sheet="Bo\u0308gen ") == [[Decimal(2)]]
+    with pytest.raises(CellError, match="has no sheet 'C': it has 'A', 'Bögen'"):
+        cells(data, "x", sheet="C")
+    with pytest.raises(CellError, match=r"column 'x': not in answers.csv, which has none"):
+        cells(workbook({"A": []}), "x")
+
+
+@pytest.mark.parametrize("suffix", [".sav", ".dta"])
+def test_files_of_spss_and_stata_have_labels_dates_and_missing_values(
+    tmp_path: Path, suffix: str
+) -> None:
+    path = tmp_path / f"answers{suffix}.csv"  # what it is called does not count
+    frame = pl.DataFrame({"day": [date(2026, 11, 3), None], "dept": [2.0, 99.0], "word": ["é", ""]})
+    if suffix == ".sav":
+        pyreadstat.write_sav(
+            frame,
+            path,
+            variable_value_labels={"dept": {2.0: " médecine", 99.0: "refused"}},
+            missing_ranges={"dept": [99]},
+        )
+    else:
+        frame = frame.with_columns(dept=pl.Series([2.0, None]))
+        pyreadstat.write_dta(frame, path, variable_value_labels={"dept": {2: " médecine"}})
+    dept, day = Labelled(Decimal(2), "médecine"), datetime(2026, 11, 3)  # noqa: DTZ001  as files have times
+    assert [*table_in(path).read(["word", "dept", "day", "dept"])] == [
+        (2, ("é", dept, day, dept)),
+        (3, (None, None, None, None)),
+    ]
+
+
+def test_parquet_has_cells_of_its_own_types(tmp_path: Path) -> None:
+    path = tmp_path / "answers"
+    pl.DataFrame(
+        {
+            "a": pl.Series([0.1, None, float("nan")], dtype=pl.Float32),
+            "b": pl.Series(["x", "y", None], dtype=pl.Categorical),
+            "c": [["x", "y"], [], None],
+            "d": pl.Series([Decimal("1.50"), None, Decimal(2)], dtype=pl.Decimal(10, 2)),
+        }
+    ).write_parquet(path)
+    assert [row for _, row in table_in(path).read(["d", "a", "b", "c"])] == [
+        (Decimal("1.5"), Decimal("0.1"), "x", ("x", "y")),
+        (None, None, "y", ()),
+        (Decimal(2), None, None, None),
+    ]
+
+
+def test_a_library_that_is_not_there_is_named_with_its_extra(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def missing(_: str) -> None:
+        raise ImportError
+
+    monkeypatch.setattr(typed_files.importlib, "import_module", missing)
+    for data, said in (
+        (workbook({"A": []}), r"a workbook needs python_calamine: .*\[tables\]"),
+        (b"PAR1", r"Parquet needs polars: .*\[frames\]"),
+        (b"$FL2", r"a file of SPSS needs pyreadstat: .*\[tables\]"),
+        (b"<stata_dta>", r"a file of Stata needs pyreadstat: .*\[tables\]"),
+    ):
+        with pytest.raises(ConfigurationError, match=said):
+            cells(data, "x")
