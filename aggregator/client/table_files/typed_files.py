@@ -41,15 +41,18 @@ def library(name: str, what: str, extra: str) -> Any:  # noqa: ANN401  a module 
 def parquet_table(data: bytes, source: str) -> Table:
     """Return the table in a Parquet file, or raise `CellError`."""
     polars = library("polars", "Parquet", "frames")
+    # Polars panics at some damaged files, which is no `Exception`.
+    panic = getattr(polars.exceptions, "PanicException", OSError)
+    errors = (polars.exceptions.PolarsError, OSError, panic)
     try:
         names = list(polars.read_parquet_schema(io.BytesIO(data)))
-    except (polars.exceptions.PolarsError, OSError) as error:
+    except errors as error:
         raise CellError(f"{source}: not Parquet: {error}") from None
 
     def lines(places: Sequence[int]) -> Iterator[Line]:
         try:
             frame = polars.read_parquet(io.BytesIO(data), columns=sorted(set(places)))
-        except (polars.exceptions.PolarsError, OSError) as error:
+        except errors as error:
             raise CellError(f"{source}: not Parquet: {error}") from None
         by_place = dict(zip(sorted(set(places)), frame.get_columns(), strict=True))
         columns = [_cells_of(polars, by_place[place]) for place in places]
