@@ -32,6 +32,10 @@ _FLOATS = range(-324, 309)
 _WHOLE = {mark: re.compile(rf"(-?(?:0|[1-9][0-9]*))([{mark}]0*)?") for mark in (".", ",")}
 _THOUSANDS = re.compile(r"-?[1-9][0-9]{0,2}(?:\.[0-9]{3})+")
 _SCIENTIFIC = re.compile(r"[+-]?[0-9](?:[.,][0-9]+)?[eE]\+[0-9]+")
+_ERRORS = frozenset(
+    {"#N/A", "#REF!", "#VALUE!", "#NAME?", "#DIV/0!", "#NULL!", "#NUM!", "#SPILL!", "#CALC!"}
+)
+"""What a spreadsheet writes into CSV where a cell could not be computed."""
 _EXACT = 2**53
 """Whole numbers below it are exact as floats."""
 _TRUTHS = {
@@ -99,6 +103,8 @@ def person_of(cell: Cell, mark: str) -> str:
     match cell:
         case None:
             raise CellError("names no person")
+        case str() if cell in _ERRORS:
+            raise CellError(f"names no person: {cell} is an error of a spreadsheet")
         case str():
             whole = _whole_in(cell, mark)
             if whole is None and mark == "," and _THOUSANDS.fullmatch(cell):
@@ -123,6 +129,8 @@ def written_in(cell: Cell, mark: str) -> str:
     match cell:
         case None:
             return ""
+        case str() if cell in _ERRORS:
+            raise CellError(f"must be text, not {cell}, which is an error of a spreadsheet")
         case str():
             whole = _whole_in(cell, mark)
             return cell if whole is None else whole[0]

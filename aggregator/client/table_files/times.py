@@ -53,7 +53,7 @@ _NAMED_ZONE = re.compile(
     "(?<![A-Za-z])(?:A?[ECMP][SD]T|CES?T|MES?Z|BST|IST|WES?T|EES?T|MSK|JST|KST|SGT|HKT|SAST|"
     "A[ECW][SD]T|NZ[SD]T)(?![A-Za-z])"
 )
-_UTC_NAME = re.compile("(?<![A-Za-z])(?:UTC|GMT|Z)(?![A-Za-z+-])")
+_UTC_NAME = re.compile("(?<![A-Za-z])(?:UTC|GMT|Z)(?![A-Za-z+-])", re.IGNORECASE)
 _YEARS = ("%Y", "%y", "%G", "%c", "%x", "%D")
 _EXAMPLE = '--time-format "%d.%m.%Y"'
 

@@ -55,7 +55,10 @@ def parquet_table(data: bytes, source: str) -> Table:
         except errors as error:
             raise CellError(f"{source}: not Parquet: {error}") from None
         by_place = dict(zip(sorted(set(places)), frame.get_columns(), strict=True))
-        columns = [_cells_of(polars, by_place[place]) for place in places]
+        try:
+            columns = [_cells_of(polars, by_place[place]) for place in places]
+        except (*errors, ValueError, OverflowError) as error:  # a year beyond 9999
+            raise CellError(f"{source}: has a value that cannot be read: {error}") from None
         yield from enumerate(zip(*columns, strict=True), start=2)
 
     return Table(source, [*map(name_of, names)], lines)

@@ -170,6 +170,13 @@ def test_parquet_has_cells_of_its_own_types(tmp_path: Path) -> None:
     ]
 
 
+def test_a_date_beyond_the_calendar_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "answers.parquet"
+    pl.DataFrame({"day": pl.Series([10**8], dtype=pl.Int32).cast(pl.Date)}).write_parquet(path)
+    with pytest.raises(CellError, match=r"answers.parquet: has a value that cannot be read"):
+        [*table_in(path).read(["day"])]
+
+
 def test_a_library_that_is_not_there_is_named_with_its_extra(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

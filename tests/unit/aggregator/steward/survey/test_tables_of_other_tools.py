@@ -204,6 +204,8 @@ def test_what_is_not_digits_alone_is_compared_as_text() -> None:
         (float(2**53), "."),
         (1e300, "."),
         ("1.23457E+15", "."),
+        ("#N/A", "."),
+        (" #REF! ", "."),
         ("17.000", ","),
         (17.5, "."),
         ("", "."),
@@ -410,11 +412,11 @@ def test_what_people_wrote_is_one_text_in_every_format(file: str) -> None:
     assert given.written[MONDAY][0] == {"code": "10115"}
 
 
-@pytest.mark.parametrize("cell", [1.5, True, datetime(2026, 11, 3), ["a"], b"a"], ids=repr)  # noqa: DTZ001  as files have times
+@pytest.mark.parametrize("cell", [1.5, True, datetime(2026, 11, 3), ["a"], b"a", "#N/A"], ids=repr)  # noqa: DTZ001  as files have times
 def test_what_is_no_text_is_not_hashed_as_python_shows_it(cell: object) -> None:
     table = Table.of_rows(["time", "person", "ok", "code"], [["2026-11-03", 1, "yes", cell]])
     questions = [asked.question for asked in TEXTS.questions]
-    with pytest.raises(CellError, match="line 2, code: must be text or a whole number"):
+    with pytest.raises(CellError, match="line 2, code: must be text"):
         read_answers(table, questions, TEXTS.windows, Columns("time", "person"), TEXTS.texts)
 
 
