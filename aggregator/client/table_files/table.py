@@ -77,8 +77,8 @@ class Table:
 
 
 def name_of(text: str) -> str:
-    """Return a column's name: as cells are compared, without blanks at its ends and in NFC."""
-    return composed(text.strip())
+    """Return a column's name, in NFC: any white space in it is one blank, as people see it."""
+    return composed(" ".join(text.split()))
 
 
 def letters(place: int) -> str:

@@ -161,9 +161,9 @@ def test_a_label_is_the_same_in_another_normal_form(label: str) -> None:
 
 
 def test_the_names_of_columns_are_the_same_in_another_normal_form() -> None:
-    head = HEAD.replace("age", " a\u0302ge ")
+    head = HEAD.replace("age", '" a\u0302ge\u00a0in\nyears "')
     table = csv_table(io.StringIO(f"{head}\n{ROW}\n"))
-    assert rows(table, named=["age=\u00e2ge"]) == [USUAL]
+    assert rows(table, named=["age=\u00e2ge in years"]) == [USUAL]
 
 
 def test_a_person_is_one_person_with_and_without_a_decimal_point() -> None:
