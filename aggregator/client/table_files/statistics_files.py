@@ -8,7 +8,7 @@ from typing import Any
 
 from aggregator.client.table_files.cells import Cell, CellError, Labelled, cell_of
 from aggregator.client.table_files.table import Line, Table, name_of
-from aggregator.client.table_files.typed_files import library, of_floats
+from aggregator.client.table_files.typed_files import library, of_double, of_floats
 
 
 def statistics_table(data: bytes, source: str, kind: str, encoding: str | None) -> Table:
@@ -46,7 +46,7 @@ def statistics_table(data: bytes, source: str, kind: str, encoding: str | None) 
 
 def _cells_of(values: Sequence[object], name: str, about: Any) -> list[Cell]:  # noqa: ANN401  without types
     is_short = about.readstat_variable_types[name] == "float"
-    cells = of_floats(values) if is_short else [cell_of(value) for value in values]
+    cells = of_floats(values) if is_short else [_cell_of(value) for value in values]
     labels = about.variable_value_labels.get(name)
     if not labels:
         return cells
@@ -57,6 +57,10 @@ def _cells_of(values: Sequence[object], name: str, about: Any) -> list[Cell]:  #
         for key in [cell_of(value)]
     }
     return [_labelled(cell, of_value) for cell in cells]
+
+
+def _cell_of(value: object) -> Cell:
+    return of_double(value) if isinstance(value, float) else cell_of(value)
 
 
 def _labelled(cell: Cell, labels: Mapping[Cell, str]) -> Cell:

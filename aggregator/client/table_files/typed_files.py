@@ -15,6 +15,9 @@ from aggregator.client.table_files.table import Line, Table, name_of
 from aggregator.errors import ConfigurationError
 
 _MILLISECOND = timedelta(milliseconds=1)
+_FEW_DIGITS = 12
+_SPREADSHEET_DIGITS = 15
+_MOST_OF_32_BITS = 3e38
 
 
 class FloatCells(dict[float, Decimal]):
@@ -83,6 +86,20 @@ def of_floats(values: Sequence[object], kind: type[np.floating] = np.float32) ->
     ]
 
 
+def of_double(value: float, digits: int = 17) -> Cell:
+    """Return what a number says in a format that has no numbers of 32 bits, to so many digits.
+
+    One of many digits that is exactly a number of 32 bits was one before: of other numbers one in
+    500 million is.
+    """
+    cell = cell_of(value)
+    if not isinstance(cell, Decimal) or len(cell.as_tuple().digits) <= _FEW_DIGITS:
+        return cell
+    if abs(value) < _MOST_OF_32_BITS and float(np.float32(value)) == value:
+        return of_floats([value])[0]
+    return cell_of(float(f"{value:.{digits}g}"))
+
+
 def workbook_table(data: bytes, source: str, sheet: str | None) -> Table:
     """Return the table in a sheet of a workbook, whose first row with cells has the names.
 
@@ -137,7 +154,7 @@ def _of_spreadsheet(value: object) -> Cell:
             return cell_of(value)
         case float() if math.isfinite(value) and not value.is_integer():
             # A spreadsheet shows, and saves as CSV, no more digits than these.
-            return cell_of(float(f"{value:.15g}"))
+            return of_double(value, _SPREADSHEET_DIGITS)
         case datetime():
             nearest = value + _MILLISECOND / 2
             return nearest.replace(microsecond=nearest.microsecond // 1000 * 1000)

@@ -119,6 +119,25 @@ def test_a_workbooks_cells_have_their_types_and_lines() -> None:
         ]
 
 
+@pytest.mark.parametrize(
+    ("stored", "said"),
+    [
+        (0.699999988079071, "0.7"),  # 0.7 in 32 bits, which pandas writes so
+        (-36.599998474121094, "-36.6"),
+        (0.7, "0.7"),
+        (0.699999988079072, "0.699999988079072"),
+        (0.000244140625, "0.000244140625"),
+        (1234567.875, "1234567.875"),
+        (1e300, "1e300"),
+        (0.1 + 0.2, "0.3"),
+    ],
+)
+def test_a_number_that_was_of_32_bits_before_is_what_it_was_written_as(
+    stored: float, said: str
+) -> None:
+    assert cells(workbook({"A": [["x"], [stored]]}), "x") == [[Decimal(said)]]
+
+
 def test_a_sheet_is_named_if_there_are_several() -> None:
     data = workbook({"A": [["x"], [1]], "Bögen": [["x"], [2]]})
     with pytest.raises(CellError, match="has several sheets, 'A', 'Bögen': name one with --sheet"):
