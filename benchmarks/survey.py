@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import TypeVar
@@ -29,7 +30,6 @@ _SURVEY = """
 title = "Benchmark"
 asked = "nobody"
 window = "week"
-first = 2026-11-02
 min_batch_size = 100
 max_reports = 100000
 [budget]
@@ -99,7 +99,7 @@ def _task_file(folder: Path) -> Path:
         f'[[question]]\nname = "{name}"\n{text}\n'
         for name, text in zip([*_CHOICES, *_NUMBERS], asked, strict=True)
     ]
-    survey = survey_from_toml("\n".join([_SURVEY, *questions]))
+    survey = survey_from_toml("\n".join([_SURVEY, *questions]), datetime.now(UTC))
     made = task_tables(survey, plan(survey))
     collector = generate_keypair(0, SystemEntropy()).config
     parties = {"leader": "https://leader.example/", "helper": "https://helper.example/"}

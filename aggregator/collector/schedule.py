@@ -94,9 +94,12 @@ class Scheduler:
         now = datetime.fromtimestamp(self._clock.now(), UTC)
         added = 0
         for task, meaning, schedule, created_at in self._tasks(tx):
-            start = meaning.windows.last(now - timedelta(seconds=schedule.grace_seconds))
-            first = meaning.windows.start(datetime.fromtimestamp(created_at, UTC))
             length = timedelta(seconds=meaning.windows.seconds)
+            start = meaning.windows.last(now - timedelta(seconds=schedule.grace_seconds))
+            if task.closes is not None:
+                start = min(start, datetime.fromtimestamp(task.closes, UTC) - length)
+            since = max(created_at, task.opens)
+            first = meaning.windows.start(datetime.fromtimestamp(since, UTC))
             looked = 0
             while start >= first and looked < _MOST_WINDOWS:
                 named = {"start": int(start.timestamp()), "end": int((start + length).timestamp())}

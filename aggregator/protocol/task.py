@@ -146,6 +146,16 @@ class Task:
         return without_digest(self.info)
 
     @property
+    def opens(self) -> int:
+        """The earliest time of its reports, in seconds since the epoch."""
+        return 0 if self.interval is None else self.interval.start.units * self.time_precision
+
+    @property
+    def closes(self) -> int | None:
+        """The time from which on it takes no reports, in seconds; None if it never closes."""
+        return None if self.interval is None else self.interval.end.units * self.time_precision
+
+    @property
     def batching(self) -> Batching:
         """How the task's reports fall into batches."""
         return BATCH_MODES[self.configuration.batch_mode]

@@ -1,10 +1,12 @@
-"""Makes up 3,000 visits in four weeks: python make_visits.py visits.csv.
+"""Makes up 3,000 visits in four weeks: python make_visits.py visits.csv survey.toml.
 
-They are the same but for their dates. Waiting gets shorter and satisfaction rises with the weeks.
+They are the same but for their dates, of which the first is written into the survey. Waiting gets
+shorter and satisfaction rises with the weeks.
 """
 
 import csv
 import random
+import re
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,11 +15,14 @@ WEEKS, PER_WEEK = 4, 750
 DEPARTMENTS = {"medicine": 45, "surgery": 25, "children": 22, "eyes": 8}
 
 
-def main(path: str) -> None:
-    """Write the visits of the last four weeks that are over."""
+def main(path: str, survey: str) -> None:
+    """Write the visits of the last four weeks that are over, and when the survey begins."""
     made = random.Random(2026)
     today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     monday = today - timedelta(days=today.weekday(), weeks=WEEKS)
+    begins = rf"\1first = {monday:%Y-%m-%d}\n"
+    text = re.sub(r'(window = "week"\n)(first = .*\n)?', begins, Path(survey).read_text("utf-8"))
+    Path(survey).write_text(text, "utf-8")
     with Path(path).open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
         rows.writerow(["visited_at", "patient", "department", "waited", "satisfaction"])
@@ -40,4 +45,4 @@ def main(path: str) -> None:
                 )
 
 
-main(sys.argv[1])
+main(*sys.argv[1:])

@@ -32,7 +32,6 @@ SURVEY = """
 title = "Ways to work"
 asked = "employees"
 window = "1000 days"
-first = 2024-10-04
 min_batch_size = 5
 by = "transport"
 [budget]

@@ -12,13 +12,13 @@ from tests.support.browser import visiting
 from tests.support.module_pair import survey_site
 from tests.support.pair import NOW
 from tests.support.patience import PATIENCE_SECONDS
-from tests.support.surveys import VISITS
+from tests.support.surveys import IN_2023
 from tests.support.texts import WORD
 
 pytestmark = pytest.mark.slow
 
 SURVEY = (
-    VISITS.replace('epsilon = "1"', 'epsilon = "128"').replace("= 3", "= 1")
+    IN_2023.replace('epsilon = "1"', 'epsilon = "128"').replace("= 3", "= 1")
     + WORD.replace('"1/4"', '"64"')
     + WORD.replace('"1/4"', '"64"').replace('"word"', '"where"').replace("What hurts", "Where")
 )

@@ -20,12 +20,13 @@ pytestmark = pytest.mark.slow
 DEPARTMENTS = ("surgery", "medicine", "children")
 ROWS = 400
 WEEK = timedelta(days=7)
-
-SURVEY = """
+TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+MONDAY = TODAY - timedelta(days=TODAY.weekday()) - WEEK
+SURVEY = f"""
 title = "Visits"
 asked = "patients"
 window = "week"
-first = 2026-11-02
+first = {MONDAY:%Y-%m-%d}
 min_batch_size = 50
 [budget]
 epsilon = "6"
@@ -77,12 +78,10 @@ class Asked:
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     folder = tmp_path_factory.mktemp("survey")
     (folder / "survey.toml").write_text(SURVEY)
-    today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    monday = today - timedelta(days=today.weekday()) - WEEK
     generator = random.Random(3)  # noqa: S311  made-up answers
     rows: list[dict[str, object]] = [
         {
-            "when": (monday + timedelta(minutes=20 * index)).isoformat(),
+            "when": (MONDAY + timedelta(minutes=20 * index)).isoformat(),
             "department": generator.choice(DEPARTMENTS),
             "age": generator.randrange(0, 111),
             "waiting": generator.randrange(0, 150) if index % 10 else "",
@@ -111,7 +110,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
             )
             assert len(added.stdout.split()) == 1
         services.start(*COMMANDS)
-        made = Asked(monday, services, folder / "made" / "task.toml", answers, rows)
+        made = Asked(MONDAY, services, folder / "made" / "task.toml", answers, rows)
         dry = made.survey("upload", made.tasks, answers, "--time-column", "when", "--dry-run")
         assert "reports accepted" not in dry
         sent = made.survey("upload", made.tasks, answers, "--time-column", "when")

@@ -26,11 +26,13 @@ ROWS = 120
 YES, AGES = 40, sum(range(ROWS)) / ROWS
 NAME = "all on one machine"
 """Of the folder: with spaces, and relative."""
-SURVEY = """
+NOON = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
+LAST_WEEK = NOON - timedelta(days=NOON.weekday() + 3)
+SURVEY = f"""
 title = "Visits"
 asked = "patients"
 window = "week"
-first = 2026-11-02
+first = {LAST_WEEK - timedelta(days=4):%Y-%m-%d}
 min_batch_size = 50
 [budget]
 epsilon = "6"
@@ -51,13 +53,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a survey file and last week's answers."""
     place = tmp_path_factory.mktemp("up")
     (place / "survey.toml").write_text(SURVEY)
-    now = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
-    last_week = now - timedelta(days=now.weekday() + 3)
     with (place / "answers.csv").open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["time", "well", "age"])
         for index in range(ROWS):
-            writer.writerow([last_week.isoformat(), "yes" if index < YES else "no", index])
+            writer.writerow([LAST_WEEK.isoformat(), "yes" if index < YES else "no", index])
     return place
 
 

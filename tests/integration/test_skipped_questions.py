@@ -20,12 +20,12 @@ from aggregator.service.storage.reports.counters import Stage, report_counts
 from aggregator.steward.survey import Meaning
 from aggregator.steward.survey.designs import Answer
 from tests.support.pair import NOW, Pair, Service
-from tests.support.surveys import VISITS, task_of
+from tests.support.surveys import IN_2023, task_of
 
 pytestmark = pytest.mark.slow
 
 SURVEY = (
-    VISITS.replace("[budget]", 'tables = "all"\n[budget]')
+    IN_2023.replace("[budget]", 'tables = "all"\n[budget]')
     + """
 [[question]]
 name = "smokes"

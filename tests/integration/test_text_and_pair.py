@@ -27,13 +27,13 @@ from tests.support.commands import run_here
 from tests.support.entropy import SeededEntropy
 from tests.support.pair import NOW, Pair
 from tests.support.survey_folders import write_survey_folder
-from tests.support.surveys import VISITS, department
+from tests.support.surveys import IN_2023, department
 
 HELD = {"Äpfel": 110, "pear": 70, "": 30, "fig": 50} | {f"rare {number}": 1 for number in range(40)}
 """By the question's own keys no two of the three frequent ones share a bucket."""
 WORDS = ["pear", "fig", "äpfel", "plum", "quince", *(f"nobody's {number}" for number in range(200))]
 PEOPLE = [answer for answer, count in HELD.items() for _ in range(count)]
-HOURLY = VISITS.replace('"week"', '"hour"').replace("= 3\n", "= 48\n")
+HOURLY = IN_2023.replace('"week"', '"hour"').replace("= 3\n", "= 48\n")
 FRUIT = (
     '[[question]]\nname = "word"\nkind = "text"\ntext = "A fruit?"\nepsilon = "4"\nbuckets = 128\n'
     "tasks = 8\n"

@@ -27,7 +27,7 @@ SURVEY = """
 title = "Work"
 asked = "employees"
 window = "week"
-first = 2026-11-02
+first = 2023-11-13
 min_batch_size = 1
 max_reports = 1000
 [budget]

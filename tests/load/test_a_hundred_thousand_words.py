@@ -35,11 +35,12 @@ TASKS, LENGTH = 20, 1024
 PER_REQUEST = 50
 
 
+LAST_HOUR = int(time.time()) // HOUR * HOUR - HOUR
 SURVEY = f"""
 title = "Words"
 asked = "people"
 window = "hour"
-first = 2026-11-02
+first = {datetime.fromtimestamp(LAST_HOUR, UTC).isoformat()}
 min_batch_size = {PEOPLE}
 [budget]
 epsilon = "1"
@@ -68,7 +69,7 @@ def make_question(services: Processes, folder: Path) -> None:
 
 
 def test_words_of_real_reports_are_found_as_the_plan_says(tmp_path: Path) -> None:
-    start = int(time.time()) // HOUR * HOUR - HOUR
+    start = LAST_HOUR
     rng = np.random.default_rng()
     strings, shares = list(words()), np.array([*words().values()], np.float64)
     counts = rng.multinomial(PEOPLE, shares / shares.sum())

@@ -19,6 +19,12 @@ epsilon = "1"
 windows = 52
 """
 
+IN_2023 = VISITS.replace("2026-11-02", "2023-11-13")
+"""The same when the aggregators of `Pair` have their clocks."""
+
+NOWADAYS = VISITS.replace("first = 2026-11-02\n", "")
+"""The same from the week on that holds now."""
+
 
 def department(labels: Sequence[str] = ("surgery", "medicine"), text: str = "") -> str:
     """Return the table of a question whose answer is one of the labels."""

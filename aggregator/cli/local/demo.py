@@ -207,7 +207,7 @@ def _ask(local: "LocalFolder", window: datetime) -> Asked:
     questions = [asked.question for asked in SURVEY.questions]
     answers = read_answers(timed, questions, SURVEY.windows, Columns(time="time"))
     planned = plan(SURVEY)
-    tables = task_tables(SURVEY, planned)
+    tables = task_tables(SURVEY.model_copy(update={"first": window}), planned)
     task = make_task(
         collector_config,
         tables.vdaf,

@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,8 +16,10 @@ from aggregator.cli.steward.survey_spell import spell
 from aggregator.cli.steward.survey_tasks import TaskFile, survey_of
 from aggregator.cli.steward.survey_texts import text_line, text_tasks, write_survey
 from aggregator.cli.steward.survey_upload import upload
+from aggregator.clock import SystemClock
 from aggregator.errors import ParameterError
 from aggregator.untrusted_text import escaped
+from aggregator.written_times import IN_UTC
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +43,7 @@ def _survey_of(file: Path, text: str) -> "Survey":
     from aggregator.steward.survey import survey_from_toml
 
     with named(file):
-        return survey_from_toml(text)
+        return survey_from_toml(text, datetime.fromtimestamp(SystemClock().now(), UTC))
 
 
 @app.command(epilog="Example: prio survey check survey.toml")
@@ -288,6 +291,8 @@ def _print_plan(survey: "Survey", planned: "Plan | None", texts: "Sequence[Plann
     each_text = ["one more for each text question" if planned else "for each question"]
     reports = ", and ".join(of_all + (each_text if texts else []))
     print(f"one person: one report per window {reports}, {_cost(survey, planned, texts)}")
+    opens, closes = (int(each.timestamp()) for each in (survey.first, survey.closes))
+    print(f"answers of any other time are refused: {IN_UTC.period(opens, closes)}")
     if not planned:
         return
     print(
@@ -308,13 +313,13 @@ def _cost(survey: "Survey", planned: "Plan | None", texts: "Sequence[PlannedText
     each = f"{name} {format_rational(value)}"
     delta = planned.mechanism.guarantee(planned.sheet.circuit).delta if planned else None
     if not planned or not delta:
-        of_all = format_rational(value * budget.windows)
-        return f"{each}; at most {budget.windows} windows, so {of_all} in all"
-    epsilon = Releases(planned.mechanism, planned.sheet.circuit, budget.windows).epsilon_at(delta)
+        of_all = format_rational(value * survey.releases)
+        return f"{each}; at most {survey.releases} windows, so {of_all} in all"
+    epsilon = Releases(planned.mechanism, planned.sheet.circuit, survey.releases).epsilon_at(delta)
     assert epsilon is not None  # noqa: S101  Gaussian noise has one at every delta
-    epsilon += budget.windows * sum(text.question.epsilon for text in texts)
+    epsilon += survey.releases * sum(text.question.epsilon for text in texts)
     of_all = f"epsilon {at_most(epsilon, 6)} in all, but for a delta of {format_rational(delta)}"
-    return f"{each}; at most {budget.windows} windows, so {of_all}"
+    return f"{each}; at most {survey.releases} windows, so {of_all}"
 
 
 def _asked(name: str, error: "PlannedPart | Way") -> str:

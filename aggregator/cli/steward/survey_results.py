@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from aggregator.cli.steward.survey_words import TextWindow
     from aggregator.client.survey.asked_survey import AskedSurvey
     from aggregator.collector.results import Table
+    from aggregator.protocol.task import Task
     from aggregator.steward.survey import SurveyResults, Windows
 
 _WIDTH = 110
@@ -73,7 +74,7 @@ def collect(
     letters, windows = spelled_of(asked.texts, spelled or ()), meaning.windows
     if now and last is None and window is None:
         window = "now"
-    starts = _starts(windows, last, window, moment)
+    starts = _asked_in(asked.first, windows, _starts(windows, last, window, moment))
     for start in starts:
         if windows.end(start) > moment and not now:
             raise ParameterError(_not_over(config, asked, windows, start))
@@ -310,6 +311,23 @@ def _starts(
         raise ParameterError(f"last: must be a whole number of the survey's windows, not {last!r}")
     newest, count = windows.last(now), seconds // windows.seconds
     return [newest - timedelta(seconds=windows.seconds * back) for back in range(count)][::-1]
+
+
+def _asked_in(task: "Task", windows: "Windows", starts: list[datetime]) -> list[datetime]:
+    """Return those windows in which people are asked, or raise `ParameterError`."""
+    found = [
+        start
+        for start in starts
+        if task.opens <= start.timestamp()
+        and (task.closes is None or start.timestamp() < task.closes)
+    ]
+    if not found:
+        assert task.closes is not None  # noqa: S101  a task without an interval takes any
+        raise ParameterError(
+            f"window: people are not asked in {windows.describe(starts[-1])}, but from "
+            f"{IN_UTC.period(task.opens, task.closes)}"
+        )
+    return found
 
 
 def _start(windows: "Windows", window: str, now: datetime) -> datetime:

@@ -122,11 +122,21 @@ def _only(names: "Sequence[str]", named: str | None) -> str:
 
 
 def _interval(task: "Task", window: str) -> dict[str, int]:
-    """Return the `interval` of tasks that take reports of one window only, which is not over."""
+    """Return the `interval` of tasks that take reports of one window only.
+
+    Raises `ParameterError` if it is over, or the question is not asked in it.
+    """
     windows, unit = task.policy.window, task.time_precision
     assert windows is not None  # noqa: S101  as a survey's tasks have
     first = windows.first_unit((parse_time(window, "window") or 0) // unit)
-    over = (first + windows.length) * unit
+    start, over = first * unit, (first + windows.length) * unit
+    if task.closes is not None and over > task.closes:
+        raise ParameterError(
+            f"window: the question is asked until {utc_text(task.closes)}, and letters in one of "
+            "its windows: what was found in the last one cannot be spelled"
+        )
+    if start < task.opens:
+        raise ParameterError(f"window: the question is not asked before {utc_text(task.opens)}")
     if over <= SystemClock().now():
         raise ParameterError(f"window: it ended at {utc_text(over)}")
     return {"start": first, "duration": windows.length}

@@ -69,6 +69,10 @@ export class Spelling {
       if (!spelling.isForWholeWindows(task)) {
         refuse(`${about}: must take reports of whole windows of the question only`);
       }
+      const { start, end } = question.tasks[place].interval ?? task.interval;
+      if (task.interval.start < start || end < task.interval.end) {
+        refuse(`${about}: must take reports of a window in which the question is asked`);
+      }
     }
     return spelling;
   }

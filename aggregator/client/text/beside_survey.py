@@ -17,7 +17,10 @@ from aggregator.protocol.task import Task
 AskedTexts = Mapping[str, tuple[TextQuestion, Sequence[Task]]]
 """Each question with its tasks, by name."""
 
-_SAME = ("leader", "helper", "time_precision", "profile", "window", "population", "max_releases")
+_SAME = (
+    *("leader", "helper", "time_precision", "profile"),
+    *("window", "population", "max_releases", "interval"),
+)
 
 
 def texts_beside(
@@ -105,4 +108,5 @@ def _settings(task: Task) -> tuple[object, ...]:
         policy.window,
         policy.population,
         policy.max_releases,
+        task.interval,
     )

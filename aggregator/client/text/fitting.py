@@ -12,6 +12,7 @@ from pathlib import Path
 from aggregator.client.text import SPELLING
 from aggregator.client.text.question import read_described
 from aggregator.client.text.spelling import Spelling, spelling_of_json
+from aggregator.dap.times import Interval
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_to_table
@@ -50,6 +51,11 @@ class SpelledWindow:
                 )
         window, interval = self.tasks[0].policy.window, self.tasks[0].interval
         assert window is not None  # noqa: S101  as `Spelling.check` has seen
+        of_question = tasks[0].interval
+        if interval and of_question and not _is_within(interval, of_question):
+            raise ParameterError(
+                "interval: its tasks must take reports of a window in which the question is asked"
+            )
         if interval is None or any(
             window.first_unit(each.units) != each.units for each in (interval.start, interval.end)
         ):
@@ -72,6 +78,10 @@ def read_spelling(folder: Path) -> tuple[Spelling, list[Task]]:
     Raises `ParameterError` if its files do not belong together, OSError if one cannot be read.
     """
     return read_described(folder, SPELLING, spelling_of_json, str(folder))
+
+
+def _is_within(interval: Interval, other: Interval) -> bool:
+    return other.start <= interval.start and interval.end <= other.end
 
 
 def _settings(task: Task) -> Mapping[str, object]:

@@ -137,13 +137,18 @@ def batches(tx: Transaction, asked: Asked, csrf: str, refused: str = "") -> View
 def _of_windows(
     tx: Transaction, asked: Asked, windows: Windows, stored: list[StoredCollection], added_at: int
 ) -> Iterator[BatchLine]:
-    """Yield the windows back from the present one to the one in which the task was added."""
+    """Yield the windows back from the present one to the one in which the task was added.
+
+    Those before the task takes reports, and after it, are left out.
+    """
     by_start: dict[int, StoredCollection] = {}
     for each in stored:  # the newest first
         named = _named(asked, each)
         by_start.setdefault(named["start"], each)
-    first = windows.start(datetime.fromtimestamp(min([added_at, *by_start]), UTC))
-    start = windows.start(datetime.fromtimestamp(tx.now, UTC))
+    since = max(asked.task.opens, min([added_at, *by_start]))
+    first = windows.start(datetime.fromtimestamp(since, UTC))
+    latest = tx.now if asked.task.closes is None else min(tx.now, asked.task.closes - 1)
+    start = windows.start(datetime.fromtimestamp(latest, UTC))
     for _ in range(SHOWN_WINDOWS):
         if start < first:
             return

@@ -18,7 +18,7 @@ class TaskTables:
 
     vdaf: Mapping[str, str | int]
     privacy: Mapping[str, str | int]
-    settings: Mapping[str, str | int]
+    settings: Mapping[str, str | int | Mapping[str, int]]
 
 
 def task_tables(
@@ -37,6 +37,7 @@ def task_tables(
         settings={
             "task_info": info_with_digest(survey.title, meaning),
             "time_precision": windows.time_precision,
+            "interval": _interval(survey),
             "min_batch_size": survey.min_batch_size,
             "max_reports": survey.max_reports,
             "meaning": meaning,
@@ -53,7 +54,7 @@ def text_tables(survey: Survey, planned: PlannedText) -> list[TaskTables]:
             privacy={
                 "mechanism": "PureDpDiscreteLaplace",
                 "epsilon": format_rational(question.epsilon),
-                "max_releases": survey.budget.windows,
+                "max_releases": survey.releases,
                 "population": survey.asked,
                 **question.group(place).settings(),
                 **_window(windows),
@@ -61,6 +62,7 @@ def text_tables(survey: Survey, planned: PlannedText) -> list[TaskTables]:
             settings={
                 "task_info": question.info(place, f"{survey.title}, {planned.asked.name}"),
                 "time_precision": windows.time_precision,
+                "interval": _interval(survey),
                 "min_batch_size": smallest_batch(survey.min_batch_size, question.tasks),
                 "max_reports": survey.max_reports,
             },
@@ -73,4 +75,14 @@ def _window(windows: Windows) -> Mapping[str, str | int]:
     return {
         "window": windows.seconds // windows.time_precision,
         "window_start": windows.offset // windows.time_precision,
+    }
+
+
+def _interval(survey: Survey) -> Mapping[str, int]:
+    """Return the times of a survey's reports: all windows that may be released, and no others."""
+    windows = survey.windows
+    unit = windows.time_precision
+    return {
+        "start": int(survey.first.timestamp()) // unit,
+        "duration": survey.releases * windows.seconds // unit,
     }

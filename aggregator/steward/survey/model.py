@@ -21,7 +21,7 @@ from aggregator.steward.survey.faults import another_file, name_of, not_toml, to
 from aggregator.steward.survey.questions import AnyQuestion, Question
 from aggregator.steward.survey.questions.base import MAY_HAVE_LINES
 from aggregator.steward.survey.questions.texts import KIND, Text, Texts, check_texts
-from aggregator.steward.survey.windows import Windows
+from aggregator.steward.survey.windows import Windows, first_window
 from aggregator.untrusted_text import escaped, first_unsafe_member, is_unsafe_or_misleads
 
 _CONFIG = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -38,7 +38,7 @@ class Budget(BaseModel):
         rho: In one window, in place of epsilon, for zero-concentrated differential privacy; noise
             is then Gaussian.
         delta: With epsilon: allows Gaussian noise where that is smaller.
-        windows: How many windows may be released; each aggregator refuses more.
+        windows: How many windows there are, each of which may be released.
     """
 
     model_config = _CONFIG
@@ -89,7 +89,8 @@ class Survey(BaseModel):
         title: For every reader.
         asked: Who is asked: costs add up over everything asked of the same people.
         window: The length of a window: "week", "14 days".
-        first: When a window begins; a date means midnight, and no time zone means UTC.
+        first: When the first window begins; a date means midnight, and no time zone means UTC.
+        until: When the last window ends, if that is before all windows of the budget are over.
         min_batch_size: The fewest answers that are released together.
         max_reports: The most reports in one window.
         budget: The budget of a person.
@@ -106,6 +107,7 @@ class Survey(BaseModel):
     asked: str = Field(min_length=1, max_length=100)
     window: str
     first: datetime
+    until: datetime | None = None
     min_batch_size: int = Field(ge=1)
     max_reports: int = Field(ge=1, default=1_000_000)
     budget: Budget
@@ -114,7 +116,7 @@ class Survey(BaseModel):
     questions: tuple[Asked, ...] = Field(alias="question", strict=False)
     texts: tuple[Text, ...] = ()
 
-    @field_validator("first", mode="before")
+    @field_validator("first", "until", mode="before")
     @classmethod
     def _moment(cls, value: object) -> object:
         if isinstance(value, date) and not isinstance(value, datetime):
@@ -138,7 +140,7 @@ class Survey(BaseModel):
                 f"max_reports: must be at least min_batch_size ({self.min_batch_size}), "
                 f"not {self.max_reports}"
             )
-        _ = self.windows, self.routing  # raise what is wrong with them
+        _ = self.releases, self.routing  # raise what is wrong with them
         return self
 
     def _check_tables(self, names: Sequence[str]) -> None:
@@ -199,6 +201,16 @@ class Survey(BaseModel):
         """The windows of the survey."""
         return Windows.of(self.window, self.first)
 
+    @property
+    def releases(self) -> int:
+        """How many windows there are; nobody is asked before the first or after the last."""
+        return self.windows.count(self.first, self.until, self.budget.windows)
+
+    @property
+    def closes(self) -> datetime:
+        """When the last window ends."""
+        return self.windows.after(self.first, self.releases)
+
     def question(self, name: str) -> Question:
         """Return the question with this name, or raise `ParameterError`."""
         for asked in self.questions:
@@ -216,8 +228,11 @@ def _with_controls(table: Mapping[str, object]) -> str | None:
     return first_unsafe_member(table, MAY_HAVE_LINES, is_unsafe_or_misleads)
 
 
-def survey_from_toml(text: str) -> Survey:
-    """Read a survey file, or raise a `ParameterError` that names every fault."""
+def survey_from_toml(text: str, now: datetime | None = None) -> Survey:
+    """Read a survey file, or raise a `ParameterError` that names every fault.
+
+    If it does not say when its first window begins, that is the one that holds `now`.
+    """
     check_text(text, "survey file")
     try:
         table = tomllib.loads(text, parse_float=Decimal)
@@ -232,6 +247,10 @@ def survey_from_toml(text: str) -> Survey:
     if "texts" in table:
         raise ParameterError('survey: texts: no such setting; a question has kind = "text"')
     table, texts = _parted(table)
+    if now is not None and "first" not in table:
+        if "until" in table:
+            raise ParameterError("survey: until: needs first, from which windows are counted")
+        table["first"] = first_window(table.get("window"), now)
     try:
         return Survey.model_validate(table | {"texts": texts})
     except ValidationError as error:

@@ -148,7 +148,7 @@ def plan(survey: Survey) -> Plan:
     parts = tuple(_planned(part, sums, mechanism) for part in sheet.parts)
     privacy = {
         **policy_to_mapping(PrivacyPolicy(mechanism)),
-        "max_releases": survey.budget.windows,
+        "max_releases": survey.releases,
         "population": survey.asked,
     }
     rivals = {

@@ -13,11 +13,12 @@ _TEXT = re.compile(r"(?:(?P<count>[1-9][0-9]{0,5}) )?(?P<unit>hour|day|week)s?")
 _MAX_DAYS = 3660
 """Ten years, so that a survey's dates stay within those that calendars have."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_END = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Windows:
-    """Windows of equal length, back to back, without beginning or end.
+    """Windows of equal length, back to back; which of them people are asked in is no part of this.
 
     The offset is from the epoch to the beginning of a window, less than the length. Both are in
     seconds.
@@ -63,6 +64,42 @@ class Windows:
         """Return the end of a window."""
         return start + timedelta(seconds=self.seconds)
 
+    def after(self, first: datetime, count: int) -> datetime:
+        """Return the end of the last of a number of windows.
+
+        Raises `ParameterError` if no calendar has that day.
+        """
+        try:
+            return first + timedelta(seconds=count * self.seconds)
+        except OverflowError:
+            raise ParameterError(
+                f"windows: {count:,} of them end after the year 9999; at most "
+                f"{int((_END - first).total_seconds()) // self.seconds:,} do not"
+            ) from None
+
+    def count(self, first: datetime, until: datetime | None, most: int) -> int:
+        """Return how many windows there are from `first` until a moment, or as many as may be.
+
+        Raises `ParameterError` for times that do not fit, or more windows than may be.
+        """
+        if first < _EPOCH:
+            raise ParameterError(f"first: must be in 1970 or later, not {first}")
+        ends = self.after(first, most)
+        if until is None:
+            return most
+        count, rest = divmod(until - first, timedelta(seconds=self.seconds))
+        if count < 1 or rest:
+            raise ParameterError(
+                f"until: must be when a window ends, such as {ends.isoformat()}, "
+                f"not {until.isoformat()}"
+            )
+        if count > most:
+            raise ParameterError(
+                f"until: gives {count:,} windows, and the budget is for {most:,} (windows), which "
+                f"end at {ends.isoformat()}; of later ones nothing could be released"
+            )
+        return count
+
     def last(self, now: datetime) -> datetime:
         """Return the beginning of the last window that is over."""
         return self.start(now) - timedelta(seconds=self.seconds)
@@ -71,3 +108,17 @@ class Windows:
         """Return a window for a reader, in UTC: dates if windows are whole days."""
         seconds = int(start.timestamp())
         return IN_UTC.period(seconds, seconds + self.seconds)
+
+
+def first_window(length: object, now: datetime) -> datetime:
+    """Return when a window that holds `now` begins, if no survey says: with its hour, day or week.
+
+    Weeks begin on Monday, and days at midnight, in UTC.
+    """
+    match = _TEXT.fullmatch(length) if isinstance(length, str) else None
+    unit = "day" if match is None else match["unit"]
+    hour = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    if unit == "hour":
+        return hour
+    day = hour.replace(hour=0)
+    return day - timedelta(days=day.weekday()) if unit == "week" else day

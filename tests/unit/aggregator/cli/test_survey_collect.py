@@ -3,7 +3,7 @@
 import functools
 import json
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -31,8 +31,9 @@ WINDOW = ("--window", START.isoformat())
 VALUES = [600] + [number % 5 - 2 for number in range(31)]
 """Nobody answered; the rest is noise."""
 DRINK = WORD.replace("= 16", "= 32").replace('"word"', '"drink"').replace("What hurts?", "A drink?")
-ALONE = VISITS + DRINK.replace('"1/4"', '"1"')
-BOTH = VISITS + DRINK + department()
+ASKED = VISITS.replace("2026-11-02", f"{START:%Y-%m-%d}").replace("= 52", "= 5200")
+ALONE = ASKED + DRINK.replace('"1/4"', '"1"')
+BOTH = ASKED + DRINK + department()
 
 
 class Asked:
@@ -247,3 +248,22 @@ def test_results_of_what_the_survey_does_not_have_are_refused(
     done = run_here("survey", "results", file, *arguments)
     assert done.returncode == 2
     assert message in done.stderr
+
+
+@pytest.mark.parametrize("when", [("--window", "2020-01-01"), ("--window", "2131-01-01", "--now")])
+def test_a_window_in_which_nobody_was_asked_is_refused(tmp_path: Path, when: Sequence[str]) -> None:
+    asked = Asked(tmp_path)
+    asked.begin()
+    done = asked.collect(*when)
+    assert done.returncode == 2
+    assert "but from 2021-02-01 to 2120-09-29" in done.stderr
+    assert not asked.collections()
+
+
+def test_of_the_last_weeks_those_before_the_survey_are_left_out(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    began = now - timedelta(days=now.weekday()) - 2 * WEEK
+    asked = Asked(tmp_path, ALONE.replace(f"{START:%Y-%m-%d}", f"{began:%Y-%m-%d}"))
+    asked.begin()
+    assert asked.collect("--last", "9 weeks").returncode == 3
+    assert len(asked.collections()) == 2 * TASKS

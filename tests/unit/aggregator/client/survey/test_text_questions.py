@@ -477,7 +477,11 @@ def test_files_of_another_question_or_tasks_in_another_order_are_refused(
 FAR = 2**32
 """A moment that no clock of a test has passed; `prio survey spell` asks for no past window."""
 
-LETTERS = SURVEY.replace("buckets = 16", "buckets = 32").replace(f"tasks = {TASKS}", "tasks = 8")
+LETTERS = (
+    SURVEY.replace("buckets = 16", "buckets = 32")
+    .replace(f"tasks = {TASKS}", "tasks = 8")
+    .replace("2026-11-02", "2106-02-01")
+)
 
 
 def write_spelling(made: Path, out: Path, *arguments: str) -> list[Task]:
@@ -490,8 +494,35 @@ def write_spelling(made: Path, out: Path, *arguments: str) -> list[Task]:
     words.write_text(json.dumps({"texts": [window]}))
     options = ["--found", str(words), "--alphabet", "abcdekn", "--out", str(out), *arguments]
     spelled = CliRunner().invoke(app, ["spell", str(made / "task.toml"), *options])
+    if isinstance(spelled.exception, ParameterError):
+        raise spelled.exception
     assert spelled.exit_code == 0, (spelled.output, spelled.exception)
     return tasks_from_toml((out / "tasks.toml").read_text("utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("window", "said"),
+    [
+        ("2107-01-31", "what was found in the last one cannot be spelled"),
+        ("2106-01-31", "the question is not asked before 2106-02-01"),
+    ],
+)
+def test_letters_are_asked_in_a_window_of_the_survey(
+    tmp_path: Path, window: str, said: str
+) -> None:
+    made, out = tmp_path / "made", tmp_path / "spelled"
+    write_survey_folder(made, LETTERS)
+    write_spelling(made, out, "--window", "2107-01-29")
+    with pytest.raises(ParameterError, match=said):
+        write_spelling(made, tmp_path / "other", "--window", window)
+    tasks = tasks_from_toml((out / "tasks.toml").read_text("utf-8"))
+    elsewhere = [
+        task_from_table(task_to_table(task) | {"interval": {"start": 0, "duration": 1}})
+        for task in tasks
+    ]
+    (out / "tasks.toml").write_text(tasks_to_toml(elsewhere), "utf-8")
+    with pytest.raises(ParameterError, match="a window in which the question is asked"):
+        SurveyClient(made / "task.toml", spelled=[out])
 
 
 @pytest.mark.slow

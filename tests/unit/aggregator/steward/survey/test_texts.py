@@ -89,6 +89,7 @@ def test_whoever_hands_out_files_cannot_put_another_text_question_beside_a_surve
     check_bound(task, dict(meaning.texts), texts_in(asked))
     dearer = asked.replace('epsilon = "1/4"', 'epsilon = "3/4"')
     longer = asked.replace("windows = 52", "windows = 104")
+    later = asked.replace("2026-11-02", "2026-11-09")
     assert dearer != asked != longer
     refused: dict[str, Texts] = {
         "word: the survey has it, and its files are missing": {},
@@ -99,6 +100,7 @@ def test_whoever_hands_out_files_cannot_put_another_text_question_beside_a_surve
         "word: its tasks have another leader than": texts_in(asked, leader=HELPER_URL),
         "word: its tasks have another helper than": texts_in(asked, helper=LEADER_URL),
         "word: its tasks have another max_releases than": texts_in(longer),
+        "word: its tasks have another interval than": texts_in(later),
         "word: its tasks have a smaller min_batch_size": texts_in(asked, min_batch_size=1),
     }
     for said, texts in refused.items():
