@@ -53,14 +53,11 @@ def check_reports(terms: UploadTerms, body: bytes, timely: Timely) -> CheckedUpl
     sizes = report_sizes(task)
     # For a few reports, arrays take longer than objects.
     columns = ReportColumns.uploaded(body, sizes) if len(body) > SHORT_BODY else None
-    is_quick = columns is not None and len(columns) <= MAX_REPORTS and not terms.is_ended
+    is_quick = columns is not None and len(columns) <= MAX_REPORTS
     if columns is not None and is_quick and is_none_refused(task, columns, keys, timely):
         return _all_of(task, columns, body)
     reports = list(_reports(body, sizes))
-    errors = [
-        ReportError.REPORT_DROPPED if terms.is_ended else check_upload(task, report, keys, timely)
-        for report in reports
-    ]
+    errors = [check_upload(task, report, keys, timely) for report in reports]
     stored = [
         StoredReport(report.report_id.value, task.batching.bucket(report.time), report.encoding)
         for report, error in zip(reports, errors, strict=True)

@@ -35,10 +35,11 @@ from aggregator.service.runtime import FairQueue, Runtime, Threads, UploadTerms
 from aggregator.service.runtime.report_ages import ReportAges
 from aggregator.service.storage.engine.backends import Busy
 from aggregator.service.storage.engine.transaction import Transaction, UnknownTask
-from aggregator.service.storage.reports.counters import Stage, count_reports
+from aggregator.service.storage.ledger.charges import is_used_up
+from aggregator.service.storage.reports.counters import RELEASES_USED_UP, Stage, count_reports
 from aggregator.service.storage.reports.groups import StoredReport
 from aggregator.service.storage.reports.past_units import past_before
-from aggregator.service.storage.reports.reports import put_reports
+from aggregator.service.storage.reports.reports import Over, put_reports
 from aggregator.service.storage.tasks.version import SettingsChanged, settings_version
 from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.metrics import UPLOAD_GROUP_REPORTS
@@ -85,6 +86,7 @@ class _Upload:
     first_day: int
     refused: Mapping[str, int]
     version: int | None
+    terms: UploadTerms
     outcomes: list[ReportError | None] | None = None
     failure: StoreError | UnrecognizedTask | None = None
     is_woken: bool = False
@@ -178,7 +180,7 @@ class Uploads:
         written: list[ReportError | None] = []
         version: int | None = terms.version
         for piece in _pieces(checked.stored, self._grouping.reports):
-            upload = _Upload(task, piece, limit.first_day, refused, version)
+            upload = _Upload(task, piece, limit.first_day, refused, version, terms)
             written += await self._write(upload)
             refused, version = {}, None
         outcomes = iter(written)
@@ -293,6 +295,20 @@ def _pieces(reports: list[StoredReport], most: int) -> Iterator[list[StoredRepor
     yield piece
 
 
+def _over(tx: Transaction, terms: UploadTerms) -> Over | None:
+    """Return why a task takes no new report, or None if it does.
+
+    An operator has ended it, or all that it may release is released. While a release is under way
+    it is not: it may fail.
+    """
+    if terms.is_ended:
+        return Over(ReportError.REPORT_DROPPED, ReportError.REPORT_DROPPED.draft_name)
+    most, why = terms.most_releases, ReportError.TASK_EXPIRED
+    if most is not None and is_used_up(tx, terms.task.task_id.value, most):
+        return Over(terms.task.profile.at_upload.get(why, why), RELEASES_USED_UP)
+    return None
+
+
 def _put(tx: Transaction, group: list[_Upload]) -> None:
     """Store a group, except uploads checked against outdated settings, which are checked again."""
     version = settings_version(tx)
@@ -323,6 +339,7 @@ def _put(tx: Transaction, group: list[_Upload]) -> None:
                 task.smallest_batch,
                 first_day,
                 past_before(task, tx.now),
+                _over(tx, uploads[0].terms),
             )
             count_reports(tx, task_id, Stage.UPLOAD, refused)
         except UnknownTask:  # forgotten since the request came; the others are stored

@@ -19,6 +19,7 @@ from aggregator.entropy import Entropy
 from aggregator.errors import ConfigurationError, LocalError, ParameterError
 from aggregator.failures import in_thread
 from aggregator.protocol.aggregation import VerificationKey
+from aggregator.protocol.budget import horizon
 from aggregator.protocol.hpke_rotation import HpkeRotation
 from aggregator.protocol.reports import CLOCK_SKEW_SECONDS
 from aggregator.protocol.requirements import Requirements, check_requirements
@@ -83,12 +84,14 @@ class UploadTerms:
     Attributes:
         task: The task.
         is_ended: Whether it takes no more uploads.
+        most_releases: How many releases it may make; None if there is no limit.
         config_ids: The ids of the HPKE configurations to which an upload may be sealed now.
         version: The version of the store's settings that these terms come from.
     """
 
     task: Task
     is_ended: bool
+    most_releases: int | None
     config_ids: frozenset[int]
     version: int
 
@@ -101,7 +104,7 @@ class _Terms:
         version: The version.
         ahead: How many seconds the store's clock, which decides when keys retire, is ahead of ours.
         configs: All HPKE configurations.
-        tasks: Tasks, and whether they have ended; none of their secrets.
+        tasks: Tasks, whether they have ended, and their most releases; none of their secrets.
         second: Some second, the last one asked for.
         then: The terms of tasks in that second.
     """
@@ -109,7 +112,7 @@ class _Terms:
     version: int
     ahead: int
     configs: list[StoredConfig]
-    tasks: dict[TaskId, tuple[Task, bool]]
+    tasks: dict[TaskId, tuple[Task, bool, int | None]]
     second: int = -1
     then: dict[TaskId, UploadTerms] = dataclasses.field(default_factory=dict)
 
@@ -216,7 +219,7 @@ class Runtime:
         known = self._terms
         if known is None or known.version != found.version:
             known = self._terms = found
-        known.tasks[task_id] = served.task, served.is_ended
+        known.tasks[task_id] = served.task, served.is_ended, horizon(served.task)
         return known
 
     async def public_task(self, task_id: TaskId) -> Task:

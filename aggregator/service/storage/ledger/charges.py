@@ -184,6 +184,18 @@ def releases_made(tx: Transaction, task_id: bytes) -> int:
     return tx.connection.execute(counted).scalar_one()
 
 
+def is_used_up(tx: Transaction, task_id: bytes, most: int) -> bool:
+    """Return whether a task has made all its releases; one that is under way may still fail."""
+    entry = tables.ledger.c
+    made = (
+        select(entry.id)
+        .where(entry.task == tx.task_key(task_id), entry.state != LedgerState.RESERVED)
+        .limit(most)
+    )
+    counted = select(func.count()).select_from(made.subquery())
+    return tx.connection.execute(counted).scalar_one() >= most
+
+
 def has_released(tx: Transaction, population: str) -> bool:
     """Return whether a task of the population has made a release, reservations included."""
     locks.spend(tx)

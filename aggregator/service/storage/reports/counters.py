@@ -26,6 +26,9 @@ BATCH_FULL = "batch_full"
 PAST_UNITS = "past_units"
 """It would open one more unit of the past."""
 
+RELEASES_USED_UP = "releases_used_up"
+"""Its task has made all the releases that it may."""
+
 DROPPED = "dropped_by_operator"
 """An operator has given it up, by itself or with its job."""
 

@@ -6,6 +6,7 @@ the report, until it is so old that a replay would be refused for its age (`id_m
 every report either is live in a group and still to be counted, or was counted by what became of it.
 """
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 
@@ -34,6 +35,14 @@ from aggregator.service.storage.reports.waiting import count_waiting
 _GROUP = tables.report_groups.c
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Over:
+    """Why a task takes no new report: what clients are told, and under what it is counted."""
+
+    error: ReportError
+    reason: str
+
+
 def put_reports(
     tx: Transaction,
     task_id: bytes,
@@ -42,6 +51,7 @@ def put_reports(
     smallest_batch: Callable[[bytes], Batch] = lambda bucket: Batch(bucket, bucket),
     first_day: int | None = None,
     past_before: bytes = b"",
+    over: Over | None = None,
 ) -> list[ReportError | None]:
     """Store the reports whose ids are new and whose batches take them; count all by outcome.
 
@@ -58,6 +68,7 @@ def put_reports(
             applies to that batch.
         first_day: See `admit`.
         past_before: The first bucket that is not of the past (`past_units`).
+        over: Why the task takes no new report, whatever its batch; None if it does.
 
     Returns:
         Why each report was refused, or None, in order. Of two reports with the same id in
@@ -73,12 +84,14 @@ def put_reports(
     key = tx.task_key(task_id)
     room = room_to_add(tx, task_id, batches, max_reports, len(reports), beside_waiting=True)
     unopened = not_opened(tx, key, batches, past_before)
-    room |= dict.fromkeys(unopened, Room(0))
+    room |= dict.fromkeys(unopened if over is None else batches, Room(0))
     closed = closed_to_uploads(tx, task_id, batches)
     arrivals = [(report.report_id, report.bucket) for report in reports]
     errors = admitted = admit(tx, tables.report_ids, task_id, arrivals, closed, room, first_day)
     if ReportError.REPORT_REPLAYED in admitted:
         errors = _seen_again(tx, key, reports, admitted, closed, room)
+    if over is not None:
+        errors = [over.error if each is ReportError.REPORT_DROPPED else each for each in errors]
     stored = [report for report, error in zip(reports, errors, strict=True) if error is None]
     if stored:
         groups = list(packed(stored))
@@ -88,9 +101,7 @@ def put_reports(
             waiting[group[0].bucket] += len(group)
         count_waiting(tx, key, waiting)
     reasons = Counter(
-        PAST_UNITS
-        if first is ReportError.REPORT_DROPPED and report.bucket in unopened
-        else counted_reason(first)
+        _reason(first, over, is_past=report.bucket in unopened)
         for report, first, error in zip(reports, admitted, errors, strict=True)
         if first is not None and error is not None
     )
@@ -98,6 +109,15 @@ def put_reports(
         reasons[STORED] = len(stored)
     count_reports(tx, task_id, Stage.UPLOAD, reasons)
     return errors
+
+
+def _reason(error: ReportError, over: Over | None, *, is_past: bool) -> str:
+    """Return the reason under which a report that does not count is counted."""
+    if error is not ReportError.REPORT_DROPPED:
+        return counted_reason(error)
+    if over is not None:
+        return over.reason
+    return PAST_UNITS if is_past else counted_reason(error)
 
 
 def _seen_again(
