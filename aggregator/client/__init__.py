@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from aggregator.client.passes import Pass, Reason
     from aggregator.client.records import Outcome, State
     from aggregator.client.reporter import Reporter
+    from aggregator.client.right_time import TimeUnknown
     from aggregator.client.survey.answers import AnswerError
-    from aggregator.client.survey.client import Row, SurveyClient
+    from aggregator.client.survey.client import NotAsked, Row, SurveyClient
     from aggregator.client.table_files.cells import CellError
     from aggregator.client.upload import AsyncClient, Client, UploadError, UploadSummary
 else:
@@ -41,8 +42,9 @@ else:
             "records": ("Outcome", "State"),
             "reporter": ("Reporter",),
             "passes": ("Pass", "Reason"),
+            "right_time": ("TimeUnknown",),
             "survey.answers": ("AnswerError",),
-            "survey.client": ("Row", "SurveyClient"),
+            "survey.client": ("NotAsked", "Row", "SurveyClient"),
             "table_files.cells": ("CellError",),
             "upload": ("AsyncClient", "Client", "UploadError", "UploadSummary"),
         },
@@ -55,6 +57,7 @@ __all__ = [
     "CellError",
     "Client",
     "MeasurementReader",
+    "NotAsked",
     "Outbox",
     "OutboxFull",
     "Outcome",
@@ -64,6 +67,7 @@ __all__ = [
     "Row",
     "State",
     "SurveyClient",
+    "TimeUnknown",
     "UploadError",
     "UploadSummary",
     "Uploaded",

@@ -41,6 +41,12 @@ class Sender(Protocol):
     clock_ahead: int | None
     """Seconds by which this machine's clock was ahead of the last answer's; None: unknown."""
 
+    def date_of(self, url: str) -> int | None:
+        """Return what time the last answer of a URL said it was, in seconds since the epoch.
+
+        None if it did not say, or came from a cache.
+        """
+
     def get(self, url: str, message: str, limit: int) -> bytes:
         """Return a message of at most `limit` bytes, past any cache.
 

@@ -60,6 +60,7 @@ class HttpSender:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self.clock_ahead: int | None = None
+        self._heard: dict[str, int] = {}
         self._seconds = seconds
         self._headers = _checked(headers or {})
         self._proxies = dict(proxies or {})
@@ -70,9 +71,13 @@ class HttpSender:
         self._connections: dict[tuple[str, str], http.client.HTTPConnection] = {}
         self._lock = threading.Lock()
 
+    def date_of(self, url: str) -> int | None:
+        """See `Sender`."""
+        return self._heard.get(url)
+
     def get(self, url: str, message: str, limit: int) -> bytes:
         """See `Sender`."""
-        return self._ask("GET", url, None, {}, message, limit)
+        return self._ask("GET", url, None, {"cache-control": "no-cache"}, message, limit)
 
     def post(self, url: str, message: str, body: bytes, answer: str, limit: int) -> bytes:
         """See `Sender`."""
@@ -98,7 +103,7 @@ class HttpSender:
             status, answered, content = self._exchange(
                 method, url, body, headers, max(limit, _MOST_PROBLEM_BYTES)
             )
-        self._note_date(answered.get("date", ""))
+        self._note_date(url, answered)
         if status == http.client.OK:
             given = answered.get("content-type")
             is_another = bool(content or given) and message_of(given) != message
@@ -163,9 +168,14 @@ class HttpSender:
             return None
         return _proxy_at(url)
 
-    def _note_date(self, date: str) -> None:
+    def _note_date(self, url: str, answered: Mapping[str, str]) -> None:
+        self._heard.pop(url, None)
+        if "age" in answered:  # a cache has kept it
+            return
         try:
-            self.clock_ahead = round(time.time() - parsedate_to_datetime(date).timestamp())
+            date = parsedate_to_datetime(answered.get("date", "")).timestamp()
+            self.clock_ahead = round(time.time() - date)
+            self._heard[url] = int(date)
         except (ValueError, TypeError, OverflowError, OSError):  # years that no clock has
             return
 

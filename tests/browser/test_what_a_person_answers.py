@@ -219,7 +219,7 @@ def requests_of(page: Page) -> list[Request]:
 
 def posts_in(sent: list[Request]) -> Counter[str]:
     """Return to which tasks reports were sent, and how often."""
-    return Counter(each.url.split("/")[-2] for each in sent if each.method == "POST")
+    return Counter(each.url.split("/")[-2] for each in sent if each.post_data_buffer)
 
 
 def send(page: Page) -> None:
@@ -341,6 +341,9 @@ def test_the_page_says_what_the_leader_does_and_keeps_what_it_cannot_read(
 
     def refuse(route: Route) -> None:
         body = route.request.post_data_buffer or b""
+        if not body:  # the page asks whether it may
+            route.continue_()
+            return
         every = {"access-control-allow-origin": "*"}
         if error is None:
             document = problem_document(InvalidMessage())
@@ -500,6 +503,9 @@ def test_who_came_too_late_with_one_of_two_reports_is_told_so(
             site.pair.clock.advance(7 * DAY)
             _, tasks = site.asked.texts["hurts"]
             site.collect(tasks[PLACE], week_of(task, now))
+            # They were held up after they had been dated.
+            site.ahead = dict.fromkeys(site.ahead, -7 * DAY)
+    site.ahead = dict.fromkeys(site.ahead, 0)
 
 
 def test_a_browser_that_keeps_no_toss_is_not_asked_to_write(
@@ -538,7 +544,80 @@ def test_a_page_that_stays_open_answers_for_the_window_in_which_it_is_sent(
         says(page, "Your answers are counted.")  # of this window
         page.clock.set_fixed_time(TODAY)
         page.reload()
-        expect(page.get_by_role("button")).to_be_visible()  # of the one before, none
+        says(page, "Your answers are counted.")  # a clock that is wrong leads to no other window
+
+
+def clocks(visit: Visit, site: Site, device: float, **ahead: int) -> Page:
+    """Let a device see the page with a clock that is some days off, and fill it in."""
+    site.loses = lambda _: False
+    site.ahead = {"leader": 0, "helper": 0, **ahead}
+    now = site.pair.clock.now() + device * DAY
+    page = see(visit, datetime.fromtimestamp(now, UTC))
+    answer(page, "surgery", "1", ["food"])
+    return page
+
+
+def test_a_device_with_a_wrong_clock_answers_in_the_window_that_both_aggregators_name(
+    browser: Browser, asked: tuple[Site, Task]
+) -> None:
+    site, task = asked
+    site.pair.clock.advance(7 * DAY)
+    now = site.pair.clock.now()
+    for device in (-30, 2):
+        with visiting(browser, site.address) as visit:
+            page = clocks(visit, site, device)
+            send(page)
+            says(page, "Your answers are counted.")
+            expect(page.get_by_text("You may answer again from ")).to_be_visible()
+    site.pair.clock.advance(7 * DAY)
+    interval = week_of(task, datetime.fromtimestamp(now, UTC))
+    assert site.collect(task, interval).report_count == 2
+
+
+def test_answers_wait_in_the_page_while_the_aggregators_disagree_about_the_time(
+    browser: Browser, asked: tuple[Site, Task]
+) -> None:
+    site, _ = asked
+    with visiting(browser, site.address) as visit:
+        page = clocks(visit, site, -3, leader=-3 * DAY)  # the leader says what the device says
+        posts = site.posts
+        send(page)
+        says(page, "nobody can tell what time it is")
+        assert site.posts == posts
+        site.ahead = {"leader": 0, "helper": 0}
+        says(page, "Your answers are counted.")
+
+
+@pytest.mark.parametrize(
+    ("weeks", "words"),
+    [(-9, "These questions can be answered from November 13, 2023"), (60, "can no longer be")],
+)
+def test_who_comes_before_or_after_the_survey_sees_no_question(
+    browser: Browser, asked: tuple[Site, Task], weeks: int, words: str
+) -> None:
+    site, _ = asked
+    with visiting(browser, site.address) as visit:
+        site.ahead = dict.fromkeys(site.ahead, NOW - site.pair.clock.now())
+        site.ahead = {name: each + 7 * weeks * DAY for name, each in site.ahead.items()}
+        page = see(visit)
+        says(page, words)
+        expect(page.get_by_role("button")).not_to_be_visible()
+    site.ahead = dict.fromkeys(site.ahead, 0)
+
+
+def test_a_week_that_is_collected_asks_nobody(browser: Browser, asked: tuple[Site, Task]) -> None:
+    site, task = asked
+    with visiting(browser, site.address) as visit:
+        page = clocks(visit, site, 0)
+        send(page)
+        says(page, "Your answers are counted.")
+    now = datetime.fromtimestamp(site.pair.clock.now(), UTC)
+    site.collect(task, week_of(task, now))
+    with visiting(browser, site.address) as visit:
+        page = see(visit, now)
+        says(page, "No more answers are taken now. These questions can be answered again from")
+        expect(page.get_by_role("button")).not_to_be_visible()
+    site.pair.clock.advance(7 * DAY)
 
 
 def test_what_is_missing_is_named_where_it_is_missing_and_nothing_is_sent(
@@ -613,3 +692,5 @@ def test_a_page_from_a_file_works_as_one_that_is_served(
         page.goto(file.as_uri())
         expect(page.locator("html[data-ready]")).to_be_attached()
         expect(page.get_by_role("button", name="Send my answers")).to_be_enabled()
+        aggregators = f"asks {asked[0].address}/"
+        visit._faults[:] = [each for each in visit._faults if not each.startswith(aggregators)]

@@ -1,4 +1,4 @@
-"""A leader takes no report that can never be released, and none twice."""
+"""A leader takes no report that can never be released, and says so to who has none yet."""
 
 from pathlib import Path
 
@@ -67,4 +67,39 @@ async def test_a_report_that_was_taken_before_an_operator_ended_its_task_is_know
     await pair.leader.database.run("end", lambda tx: end_task(tx, pair.task.task_id.value))
     assert not await told(pair, before)
     assert await told(pair, after) == {ReportError.REPORT_DROPPED}
+    await pair.close()
+
+
+async def test_who_has_no_report_yet_is_told_what_one_would_be(tmp_path: Path) -> None:
+    task = make_task(privacy=LAPLACE | {"max_releases": 1}, max_reports=3)
+    pair = Pair(tmp_path, task)
+    await pair.provision()
+
+    async def word() -> list[tuple[bytes, AnyReportError]]:
+        found = (await pair.upload([])).status
+        return [(each.id.value, DAP_18.report_error(each.error)) for each in found]
+
+    zeros = bytes(16)
+    assert await word() == []
+    await pair.upload(await pair.reports([0, 1, 2]))
+    assert await word() == [(zeros, ReportError.REPORT_DROPPED)]  # as full as it may be
+    pair.clock.advance(DAY)
+    assert await word() == []
+    pair.clock.advance(-DAY)
+    await pair.collect()
+    pair.clock.advance(DAY)
+    assert await word() == [(zeros, ReportError.REPORT_DROPPED)]
+    await pair.close()
+
+
+async def test_who_has_no_report_yet_is_told_that_a_batch_is_collected_or_a_task_has_ended(
+    tmp_path: Path,
+) -> None:
+    pair = Pair(tmp_path, make_task(privacy=LAPLACE))
+    await pair.provision()
+    await pair.upload(await pair.reports([0, 1, 2]))
+    await pair.collect()
+    assert await told(pair, []) == {ReportError.BATCH_COLLECTED}
+    await pair.leader.database.run("end", lambda tx: end_task(tx, pair.task.task_id.value))
+    assert await told(pair, []) == {ReportError.REPORT_DROPPED}
     await pair.close()

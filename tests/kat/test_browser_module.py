@@ -160,3 +160,7 @@ def test_nothing_waits_without_an_end_for_a_browser_that_does_not_answer(
     of_one_report: str,
 ) -> None:
     run_tests("slow.mjs", CLIENT_VECTORS=of_one_report)
+
+
+def test_a_page_knows_the_time_where_its_device_does_not(of_one_report: str) -> None:
+    run_tests("clock.mjs", CLIENT_VECTORS=of_one_report)

@@ -7,6 +7,7 @@ As the pair's task names hosts that do not exist, a script sends what is for the
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from email.utils import formatdate
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,7 +15,7 @@ import anyio
 import httpx
 import pytest
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from aggregator.client.module import joined_module, joined_text
 from aggregator.collector.results.result import Result
@@ -60,6 +61,8 @@ class Site:
         """The survey of its page."""
         self.is_down = False
         """Whether it takes no uploads."""
+        self.ahead = {"leader": 0, "helper": 0}
+        """By how many seconds the time that each says is ahead of the pair's clock."""
         self.loses: Callable[[int], bool] = lambda _: False
         """Whether the answer to the upload of this number is lost."""
 
@@ -73,8 +76,17 @@ class Site:
             await answer(scope, receive, send)
             return
         path = "/" + "/".join(rest)
+        answered, ahead = send, self.ahead[folder]
+
+        async def send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                date = formatdate(self.pair.clock.now() + ahead, usegmt=True)
+                message["headers"] = [*message["headers"], (b"date", date.encode())]
+            await answered(message)
+
         inner = {**scope, "path": path, "raw_path": path.encode()}
-        if folder != "leader" or rest[-1] != "reports":
+        asks = dict(scope["headers"]).get(b"content-length") == b"0"
+        if folder != "leader" or rest[-1] != "reports" or asks:
             await service(inner, receive, send)
             return
         self.posts += 1
@@ -150,7 +162,7 @@ def survey_site(folder: Path, survey: str) -> Iterator[tuple[Site, Task]]:
             elsewhere(site.pair.provision)
         site.asked = asked
         try:
-            with serving(site, port=port) as site.address:
+            with serving(site, port=port, dates=False) as site.address:
                 site.pages["form.html"] = form_page(asked)
                 yield site, asked.first
         finally:
@@ -163,7 +175,7 @@ def module_site(folder: Path, task: Task) -> Iterator[Site]:
     site = Site(Pair(folder, task))
     elsewhere(site.pair.provision)
     try:
-        with serving(site) as address:
+        with serving(site, dates=False) as address:
             site.address = address
             yield site
     finally:

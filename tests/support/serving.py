@@ -24,11 +24,12 @@ def serving(
     *,
     lives: bool = False,
     tls: ssl.SSLContext | None = None,
+    dates: bool = True,
 ) -> Iterator[str]:
     """Serve an application as services do; yield its address, without a slash at the end.
 
     With `lives` it is told of its beginning and its end; with `tls` it speaks TLS, in an event loop
-    such as services have.
+    such as services have. Without `dates`, the application says what time it is.
     """
     config = uvicorn.Config(
         app,
@@ -37,6 +38,7 @@ def serving(
         lifespan="on" if lives else "off",
         log_config=None,
         access_log=False,
+        date_header=dates,
         timeout_graceful_shutdown=1,
     )
     server = uvicorn.Server(config)

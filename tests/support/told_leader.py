@@ -49,6 +49,8 @@ class ToldLeader:
 
     def __init__(self) -> None:
         self.clock_ahead: int | None = None
+        self.dates: dict[str, int] = {}
+        """What time each aggregator says it is, by the beginning of its URLs."""
         self.stored: dict[bytes, bytes] = {}
         self.posts: list[bytes] = []
         self.gets = 0
@@ -61,6 +63,9 @@ class ToldLeader:
     def keys(self, config_id: int, suite: Suite = REQUIRED) -> HpkeKeypair:
         self.keypair = generate_keypair(config_id, SeededEntropy(config_id), suite)
         return self.keypair
+
+    def date_of(self, url: str) -> int | None:
+        return next((date for base, date in self.dates.items() if url.startswith(base)), None)
 
     def get(self, url: str, message: str, limit: int) -> bytes:
         assert (url.endswith("/hpke_config"), message) == (True, "hpke-config-list")

@@ -3,6 +3,7 @@
 import json
 import sys
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,16 +32,19 @@ from aggregator.cli.requirements import takes_requirements
 from aggregator.cli.steward.survey_read import check_taken, print_read, read_document
 from aggregator.cli.steward.survey_tasks import Spelled, survey_of
 from aggregator.client.sender import REPORTS_PER_REQUEST
+from aggregator.clock import SystemClock
 from aggregator.errors import ParameterError
-from aggregator.written_times import zone_named
+from aggregator.written_times import IN_UTC, zone_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from aggregator.client import Row, SurveyClient
+    from aggregator.client.sender import Sender
     from aggregator.client.table_files.table import Table
     from aggregator.client.text.beside_survey import AskedTexts
     from aggregator.protocol.requirements import Requirements
+    from aggregator.protocol.task import Task
     from aggregator.steward.survey import Answers, Meaning
 
 
@@ -171,6 +175,7 @@ def upload(
             print(json.dumps(_document(given)))
         check_taken(asked.tasks, meaning.windows, given, SystemClock().now())
         return
+    _check_times(asked.first, given, meaning)
     with (
         closing(outbox_in(state)) as outbox,
         closing(sender_to(environment_proxy=environment_proxy)) as sender,
@@ -186,6 +191,7 @@ def upload(
             )
         ) as survey,
     ):
+        _check_taken(survey, given, meaning, sender)
         rows, asked_tasks = _rows(meaning, given), _tasks_of(survey)
         total = given.count * len(asked_tasks)
         found = with_progress(total, lambda settled: survey.upload(rows, settled=settled))
@@ -202,6 +208,44 @@ def upload(
     check_sent(found, sum(each.waiting for each in summaries.values()), state, asked.first)
     if any(each.refused for each in summaries.values()):
         raise SystemExit(faults.PARTLY)
+
+
+def _check_times(task: "Task", answers: "Answers", meaning: "Meaning") -> None:
+    """Refuse a table with rows of windows in which people are not asked."""
+    others = {
+        start: len(rows)
+        for start, rows in answers.by_start.items()
+        if start.timestamp() < task.opens
+        or (task.closes is not None and start.timestamp() >= task.closes)
+    }
+    if others:
+        asked = (
+            "" if task.closes is None else f"; they are, {IN_UTC.period(task.opens, task.closes)}"
+        )
+        raise ParameterError(
+            f"time: {sum(others.values()):,} of {answers.count:,} rows are of windows in which "
+            f"people are not asked, the first {meaning.windows.describe(min(others))}{asked}"
+        )
+
+
+def _check_taken(
+    survey: "SurveyClient", answers: "Answers", meaning: "Meaning", sender: "Sender"
+) -> None:
+    """Refuse a table with rows of the present window if the leader takes no more of them.
+
+    What waits in the file of --state is sent all the same: it may have been taken before.
+    """
+    from aggregator.client.right_time import word_now
+
+    now, _ = meaning.window(datetime.fromtimestamp(SystemClock().now(), UTC))
+    if now not in answers.by_start or survey.reporter.waiting():
+        return
+    word = word_now(survey.task, sender)
+    if word is not None:
+        raise ParameterError(
+            f"time: the leader takes no more reports of {meaning.windows.describe(now)} ({word}), "
+            "so nothing was sent"
+        )
 
 
 def _tasks_of(survey: "SurveyClient") -> "dict[str, list[bytes]]":

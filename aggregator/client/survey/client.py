@@ -23,6 +23,7 @@ from aggregator.client.making import Put
 from aggregator.client.outbox import MAX_BYTES, Outbox
 from aggregator.client.records import Outcome
 from aggregator.client.reporter import MAX_AGE_SECONDS, Reporter
+from aggregator.client.right_time import RightTime, word_now
 from aggregator.client.sender import REPORTS_PER_REQUEST, Sender
 from aggregator.client.survey.answers import AnswerError, Entries
 from aggregator.client.survey.asked_survey import AskedSurvey, read_survey
@@ -33,12 +34,18 @@ from aggregator.errors import ParameterError
 from aggregator.protocol.requirements import Requirements
 from aggregator.protocol.task import Task
 from aggregator.vdaf.circuits.measurements import Measurement
+from aggregator.written_times import IN_UTC
 
 if TYPE_CHECKING:
     from aggregator.client.survey.texts import SpelledTexts, TextParts
     from aggregator.client.text.toss import Toss
 
 _OUTBOX = "outbox.sqlite"
+
+
+class NotAsked(ParameterError):
+    """Nobody is asked now: the survey has not begun, or it is over."""
+
 
 Settled = Callable[[bytes, str | None, Outcome, str | None], None]
 """Called with a report's id, its person if one was named, its outcome, and the text question that
@@ -123,6 +130,13 @@ class SurveyClient:
         else:
             self._outbox = Outbox(path.with_name(_OUTBOX) if outbox is None else outbox, max_bytes)
             self._owned.append(self._outbox.close)
+        if sender is None:
+            from aggregator.client.stdlib_sender import HttpSender
+
+            sender = HttpSender()
+            self._owned.append(sender.close)
+        self._sender = sender
+        self._time = RightTime(self.asked.first, sender, self._clock)
         try:
             source = SystemEntropy() if entropy is None else entropy
             self._texts = _parts_of(self.asked, self._letters, self._outbox, source)
@@ -178,11 +192,15 @@ class SurveyClient:
             AlreadyAnswered: The person has a report in this window; or in one that meets it, of
                 another task of this survey or of one of its text questions, in the same outbox.
             OutboxFull: There is no room for it.
+            NotAsked: The survey has not begun, or it is over.
+            TimeUnknown: This machine's clock is wrong, and the aggregators do not agree on it.
             ParameterError: There are text questions, and no person is named; or by what is no name.
         """
         # Before any answer is read: the tasks that a person is in must not depend on answers.
         tosses = [] if self._texts is None else self._texts.tosses(_checked(person))
         row = self.row(answers, person=person)
+        if (why := self._not_asked(row.seconds)) is not None:
+            raise NotAsked(why)
         return self.reporter.put_together(self._put(row, tosses))[0]
 
     def row(
@@ -194,14 +212,34 @@ class SurveyClient:
     ) -> Row:
         """Return what `upload` takes of one person, from their answers.
 
-        `seconds` is when they answered, in seconds since the epoch; now by default. Raises
-        `AnswerError` and `ParameterError` as `put` does.
+        `seconds` is when they answered, in seconds since the epoch; now by default, by the
+        aggregators' clocks if this machine's is wrong. Raises `AnswerError`, `TimeUnknown` and
+        `ParameterError` as `put` does.
         """
         entries = self.sheet.entries(answers)
         texts = {name: _text_of(answers, name) for name in self.asked.texts}
         texts |= dict.fromkeys(self.sheet.skipped_texts(answers))
-        time = self._clock.now() if seconds is None else _whole(seconds)
+        time = self._time.now() if seconds is None else _whole(seconds)
         return Row(entries, texts, time, _checked(person))
+
+    def closed(self) -> str | None:
+        """Return why nobody can answer now, in words; None if people can.
+
+        Asks the aggregators, so that an application can say it before the first question. Raises
+        `TimeUnknown` as `put` does.
+        """
+        why = self._not_asked(self._time.now())
+        if why is None and (word := word_now(self.asked.first, self._sender)) is not None:
+            why = f"no more answers are taken now ({word})"
+        return why
+
+    def _not_asked(self, seconds: int) -> str | None:
+        task = self.asked.first
+        if seconds < task.opens:
+            return f"the survey begins at {IN_UTC.moment(task.opens)}"
+        if task.closes is not None and seconds >= task.closes:
+            return f"the survey ended at {IN_UTC.moment(task.closes)}"
+        return None
 
     async def aput(self, answers: Mapping[str, object], *, person: str | None = None) -> bytes:
         """`put`, in a thread."""
@@ -242,7 +280,7 @@ class SurveyClient:
             ParameterError: The survey has no such text question; or this is no name of a person.
         """
         check_person(person)
-        now = self._clock.now()
+        now = self._time.known()
         task: Task | None = self.asked.first
         if question is None and self.asked.task is None:
             question = next(iter(self.asked.texts))  # stored together with all others

@@ -33,9 +33,11 @@ from aggregator.service.config import GROUP_REPORTS
 from aggregator.service.leader.upload_checks import SHORT_BODY, CheckedUpload, check_reports
 from aggregator.service.runtime import FairQueue, Runtime, Threads, UploadTerms
 from aggregator.service.runtime.report_ages import ReportAges
+from aggregator.service.storage.batches.closed import closed_to_uploads
 from aggregator.service.storage.engine.backends import Busy
 from aggregator.service.storage.engine.transaction import Transaction, UnknownTask
 from aggregator.service.storage.ledger.charges import is_used_up
+from aggregator.service.storage.reports.capacity import room_now
 from aggregator.service.storage.reports.counters import RELEASES_USED_UP, Stage, count_reports
 from aggregator.service.storage.reports.groups import StoredReport
 from aggregator.service.storage.reports.past_units import past_before
@@ -53,6 +55,9 @@ GROUP_TASKS = 32
 
 _CHECKS = 5
 """How many times a request is checked, if tasks or keys change each time before it is stored."""
+
+NOBODYS = ReportId(bytes(ReportId.size))
+"""The id under which a client without reports is told what one would be."""
 
 _THREADS = 4
 """How many requests are checked at once; the interpreter lock would let no more run."""
@@ -145,7 +150,8 @@ class Uploads:
         A report whose id was uploaded before is discarded silently: a client that repeats a report
         because the answer was lost needs no error, and the report counts once. If tasks or keys
         have changed since this process read them, the request is checked anew. The settings that
-        hold when its first piece is stored apply to the whole request.
+        hold when its first piece is stored apply to the whole request. A request without reports
+        asks what a report of now would be told; that is said of the id of zeros.
 
         Raises:
             DecodeError: The body is not a sequence of reports; none of it is stored.
@@ -156,6 +162,8 @@ class Uploads:
         for _ in range(_CHECKS):
             terms = await self._runtime.upload_terms(task_id)
             try:
+                if not body:
+                    return await self._word_now(terms)
                 return await self._take(terms, body)
             except SettingsChanged as changed:
                 let_go(changed)  # its frames have the reports, which have it as their failure
@@ -190,6 +198,32 @@ class Uploads:
             if why is not None and why is not ReportError.REPORT_REPLAYED:
                 statuses.append(ReportUploadStatus(ReportId(report_id), task.profile.code(why)))
         return UploadErrors(tuple(statuses))
+
+    async def _word_now(self, terms: UploadTerms) -> UploadErrors:
+        """Return why a new report of now would be refused, under an id that no report has."""
+        task, now = terms.task, self._runtime.clock.now()
+        task_id, time = task.task_id.value, task.time(now)
+        bucket = task.batching.bucket(time)
+
+        def look(tx: Transaction) -> ReportError | None:
+            if settings_version(tx) != terms.version:
+                raise SettingsChanged("tasks or keys have changed")
+            over = _over(tx, terms)
+            if over is not None:
+                return over.error
+            if bucket in closed_to_uploads(tx, task_id, [bucket]):
+                return ReportError.BATCH_COLLECTED
+            batch = task.smallest_batch(bucket)
+            left = room_now(tx, task_id, bucket, batch, task.max_reports)
+            return ReportError.REPORT_DROPPED if left <= 0 else None
+
+        why = Timely(now).refusal(task, time)
+        if why is None:
+            why = await self._runtime.database.read("word on uploads", look)
+        if why is None:
+            return UploadErrors(())
+        code = task.profile.code(task.profile.at_upload.get(why, why))
+        return UploadErrors((ReportUploadStatus(NOBODYS, code),))
 
     async def _write(self, upload: _Upload) -> list[ReportError | None]:
         """Store a piece of a request; return the outcomes of its reports (`put_reports`)."""

@@ -23,7 +23,7 @@ from aggregator.dap.resources import Resource, path_pattern
 from aggregator.service.web.plain_paths import is_plain
 
 ANY_ORIGIN: Final = (b"access-control-allow-origin", b"*")
-EXPOSED: Final = (b"access-control-expose-headers", b"retry-after, date")
+EXPOSED: Final = (b"access-control-expose-headers", b"retry-after, date, age")
 """The headers that a page needs to know when to retry, and by our clock; hidden by default."""
 
 PREFLIGHT_SECONDS = 86_400

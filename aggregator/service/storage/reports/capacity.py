@@ -63,6 +63,13 @@ def room_to_add(
     return _room(tx, task, batches, max_reports, beside_waiting=beside_waiting)
 
 
+def room_now(tx: Transaction, task_id: bytes, bucket: bytes, batch: Batch, max_reports: int) -> int:
+    """Return how many more reports a bucket may take now; others may be quicker."""
+    task = tx.task_key(task_id)
+    room = _room(tx, task, {bucket: batch}, max_reports, beside_waiting=True)
+    return room[bucket].left if bucket in room else max_reports
+
+
 class _Counting:
     """Statements that add up what a task's buckets hold, by one or more columns of counts.
 

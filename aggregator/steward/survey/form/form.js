@@ -7,6 +7,7 @@ const questions = [...survey.questions, ...survey.texts];
 const form = document.querySelector('form');
 const fields = [...form.querySelectorAll('fieldset')];
 const after = document.getElementById('after');
+const again = document.getElementById('again');
 const status = document.getElementById('status');
 const say = (word) => (status.textContent = words[word]);
 const filled = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
@@ -209,7 +210,7 @@ const answeredIn = (window) => `${survey.name} answered in ${window} of ${second
 /** The moment of the answers; when the page was opened, until there are any. */
 let moment = Date.now();
 let frozen = null;
-/** The clock of all clients, which stands still while reports are made: all are of one window. */
+/** The clock of all clients, which stands still, and is right, while reports are made. */
 const now = () => frozen ?? Date.now();
 let [outbox, isKept, wasAnswered] = await outboxHere();
 
@@ -268,6 +269,28 @@ async function store(records, claims) {
   }
 }
 
+const first = clients[0]?.task;
+const clock = first && new Clock(first);
+/** When these questions are asked, in milliseconds: the interval of all their tasks. */
+const [opens, closes] = first?.interval
+  ? [first.interval.start, first.interval.end].map((each) => 1000 * Number(each * first.timePrecision))
+  : [0, Infinity];
+const written = (at) => new Intl.DateTimeFormat(words.lang, { dateStyle: 'long', timeStyle: 'short' }).format(at);
+/** When the window after that of a moment begins; null if none does. */
+function nextAfter(at) {
+  const start = 1000 * ((Math.floor((at / 1000 - offset) / seconds) + 1) * seconds + offset);
+  return start < closes ? start : null;
+}
+
+/** Why nobody can answer at a moment, in words; null if they can. */
+function refusalAt(at, word) {
+  if (at < opens) return filled(words.not_begun, { start: written(opens) });
+  if (at >= closes) return filled(words.over, { end: written(closes) });
+  if (!word) return null;
+  const start = nextAfter(at);
+  return start === null ? words.no_more : filled(words.no_more_until, { start: written(start) });
+}
+
 /** Show what became of the answers, without the questions: a device may be another's next. */
 function thank() {
   form.hidden = true;
@@ -285,6 +308,8 @@ async function send() {
   ]);
   const states = new Set(outcomes.filter(Boolean).map(({ state }) => state));
   const waits = states.has('waiting');
+  const start = nextAfter(moment);
+  again.textContent = start === null ? '' : filled(words.again, { start: written(start) });
   if (!outcomes[0]) say('already');
   else if (reasons.includes('report_too_early')) say('clock');
   else if (waits) say(isKept ? 'kept' : 'kept_by_page');
@@ -319,18 +344,40 @@ form.addEventListener('submit', async (event) => {
   event.preventDefault();
   const answers = questions.map(answerOf);
   if (!mark(answers)) return;
-  const button = form.querySelector('button');
-  button.disabled = true;
+  form.querySelector('button').disabled = true;
+  const at = Date.now();
+  await report(answers, at);
+});
+
+let holding = null;
+/** Ask for the time, and report answers that were given at a moment of this device's clock. */
+async function report(answers, at) {
+  clearTimeout(holding);
+  const ahead = await clock.look();
+  if (ahead === null) {
+    // Without the time nobody knows the window that they are of: they wait in this page.
+    say('held');
+    thank();
+    holding = setTimeout(() => report(answers, at), Math.min(1000 * 2 ** ++tries, 60_000));
+    return;
+  }
+  tries = 0;
+  const refusal = refusalAt(at - ahead, null);
+  if (refusal) {
+    status.textContent = refusal;
+    thank();
+    return;
+  }
   try {
     await (await webCrypto.ephemeral()).exchange(new Uint8Array(32).fill(9));
-    moment = frozen = Date.now();
+    moment = frozen = at - ahead;
     const claim = windowOf(moment);
     // As many reports where every answer is none: whoever sees them learns that they took part.
     const measurement = measurementOf(answers.map(({ entries }) => entries));
-    const written = answers.slice(survey.questions.length);
+    const ofTexts = answers.slice(survey.questions.length);
     const records = [
       ...own.map((each) => each.make(measurement, { claim })),
-      ...(await Promise.all(texts.map((text, i) => text.make(written[i].written)))),
+      ...(await Promise.all(texts.map((text, i) => text.make(ofTexts[i].written)))),
     ];
     await store(records, [answeredIn(claim)]);
     say('sending');
@@ -347,12 +394,31 @@ form.addEventListener('submit', async (event) => {
   // Some browsers forget what a page has kept that nobody visits for a week: the tosses, too.
   if (texts.length) navigator.storage?.persist?.().catch(() => {});
   await sendUntilDone();
-});
+}
 
+/** Look, before the first question, what time it is and whether there is an answer to give. */
+async function lookFirst() {
+  if (!first) return null;
+  const [ahead, word] = await Promise.all([clock.look(), clock.refusal()]);
+  moment = Date.now() - (ahead ?? 0);
+  return refusalAt(moment, word);
+}
+
+const seen = windowOf(moment);
+// Who is slow to say so keeps nobody waiting.
+form.hidden = true;
+const patience = new Promise((done) => setTimeout(() => done(refusalAt(moment, null)), 3000));
+const refused = await Promise.race([lookFirst(), patience]);
+form.hidden = false;
+if (windowOf(moment) !== seen) wasAnswered = await outbox.claimed(answeredIn(windowOf(moment))).catch(() => null);
 if (wasAnswered) {
   say('already');
   thank();
   await sendUntilDone();
+} else if (refused) {
+  status.textContent = refused;
+  form.hidden = true;
+  sendLeft();
 } else {
   sendLeft();
   // The first report is slow: make some while the person reads.

@@ -82,7 +82,8 @@ def form_page(
     windows = [each for of_question in spelled.values() for each in of_question]
     described = sheet.data()
     modules = (joined_module(), joined_text()) if written else (joined_module(),)
-    script = "".join(map(_inline, modules)) + _file("form.js")
+    page = _inline(_file("clock.js")) + _file("form.js")
+    script = "".join(map(_inline, modules)) + page
     style = _file("form.css")
     data = json.dumps(
         {
@@ -132,6 +133,7 @@ def form_page(
 </form>
 <section id="after" hidden><h2 tabindex="-1">{escape(words["thanks"])}</h2></section>
 <p id="status" role="status"></p>
+<p id="again" class="soft"></p>
 </main>
 <script type="application/json" id="survey">{data.replace("<", chr(92) + "u003c")}</script>
 <script type="module">{script}</script>

@@ -54,6 +54,14 @@ WORDS: Final[Mapping[str, str]] = {
     "kept_by_page": "Your answers could not be sent yet, and this browser keeps nothing. Please "
     "keep this page open until it says that they are counted.",
     "clock": "Your answers wait, because the clock of this device is ahead.",
+    "held": "Your answers are not sent yet, because nobody can tell what time it is: the two that "
+    "add up answers do not both say it, or differ. Please keep this page open; it tries again.",
+    "not_begun": "These questions can be answered from {start} on.",
+    "over": "These questions can no longer be answered: they were asked until {end}.",
+    "no_more": "No more answers are taken now.",
+    "no_more_until": "No more answers are taken now. These questions can be answered again from "
+    "{start} on.",
+    "again": "You may answer again from {start} on.",
     "counted": "Your answers are counted.",
     "late": "Your answers came too late to be counted.",
     "refused": "Your answers were not taken.",
@@ -94,9 +102,10 @@ WORDS: Final[Mapping[str, str]] = {
     "what_cost_text": "Of this epsilon, {epsilon} is for what you write in your own words.",
     "what_page": "Whoever gave you this page could have changed it, so that it sends your answers "
     "elsewhere. Its fingerprint is published so that others can notice.",
-    "what_seen": "{leader} can see that this device took part, and when, but not which questions "
-    "you answered: what is sent has the same size whatever you say, and always goes. Others on the "
-    "network can see that it sent something, when, and how much.",
+    "what_seen": "{leader} and {helper} can see that this device has opened this page, since it "
+    "asks both what time it is. {leader} can see that it took part, and when, but not which "
+    "questions you answered: what is sent has the same size whatever you say, and always goes. "
+    "Others on the network can see that it sent something, when, and how much.",
     "what_kept": "Until your answers are counted they are kept on this device, and then deleted. "
     "This browser remembers that you answered, not what; other browsers know nothing of it.",
 }

@@ -60,7 +60,7 @@ async def ask(method: str, path: str, **options: object) -> httpx.Response:
 def is_open(answer: httpx.Response) -> bool:
     exposed = answer.headers.get("access-control-expose-headers", "")
     return answer.headers.get("access-control-allow-origin") == "*" and exposed == (
-        "retry-after, date"
+        "retry-after, date, age"
     )
 
 
@@ -137,7 +137,7 @@ def test_a_connection_too_many_is_refused_so_that_a_page_can_read_it(
         answer = second.recv(4096).lower()
         assert answer.startswith(b"http/1.1 503")
         assert b"\r\naccess-control-allow-origin: *\r\n" in answer
-        assert b"\r\naccess-control-expose-headers: retry-after, date\r\n" in answer
+        assert b"\r\naccess-control-expose-headers: retry-after, date, age\r\n" in answer
         first.sendall(b"HEAD /hpke_config HTTP/1.1\r\nhost: x\r\n\r\n")
         head = first.recv(4096).lower()
         assert head.startswith(b"http/1.1 200")
