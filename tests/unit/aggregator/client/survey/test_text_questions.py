@@ -268,7 +268,10 @@ DAY = 86400
         (SURVEY.replace("medicine", "eyes"), 0),
         (SURVEY.replace(WORD, ""), 0),
         (SURVEY.replace("patients", "staff"), 0),  # the text question is the same
-        (SURVEY.replace('"week"', '"12 hours"'), DAY),  # in another of its own windows
+        (
+            SURVEY.replace('"week"', '"12 hours"').replace("= 52", "= 365"),
+            DAY,
+        ),  # in another of its own windows
         (SURVEY.replace('"week"', '"5 weeks"'), WEEK),  # in another of the first one's
     ],
 )
@@ -325,7 +328,7 @@ def test_reports_are_of_one_size_whatever_people_wrote_and_tosses_are_of_all_tas
     assert sum(word.values()) == len(written) + 1
     assert len(word) > 30
     assert max(word.values()) < 9
-    assert world.leader.gets == 2  # the keys of one task serve all
+    assert world.leader.gets == 2 + 2  # what time it is; the keys of one task serve all
 
 
 def test_people_who_are_not_asked_report_no_answer_to_the_task_they_tossed_for(
@@ -333,7 +336,7 @@ def test_people_who_are_not_asked_report_no_answer_to_the_task_they_tossed_for(
 ) -> None:
     """The leader would otherwise learn an answer from what was not asked."""
     made = tmp_path / "made"
-    tasks = write_survey_folder(made, LETTERS + 'ask_if = { department = "surgery" }\n')
+    tasks = write_survey_folder(made, ASKED_NOW + 'ask_if = { department = "surgery" }\n')
     world = World(made, tasks, tmp_path / "outbox.sqlite")
     survey = world.begin()
     seen = list[dict[str, object]]()
@@ -480,8 +483,10 @@ FAR = 2**32
 LETTERS = (
     SURVEY.replace("buckets = 16", "buckets = 32")
     .replace(f"tasks = {TASKS}", "tasks = 8")
-    .replace("2026-11-02", "2106-02-01")
+    .replace("2026-11-02", "2106-01-25")
 )
+
+ASKED_NOW = LETTERS.replace("2106-01-25", "2026-11-02")
 
 
 def write_spelling(made: Path, out: Path, *arguments: str) -> list[Task]:
@@ -503,8 +508,8 @@ def write_spelling(made: Path, out: Path, *arguments: str) -> list[Task]:
 @pytest.mark.parametrize(
     ("window", "said"),
     [
-        ("2107-01-31", "what was found in the last one cannot be spelled"),
-        ("2106-01-31", "the question is not asked before 2106-02-01"),
+        ("2107-01-24", "what was found in the last one cannot be spelled"),
+        ("2106-01-24", "the question is not asked before 2106-01-25"),
     ],
 )
 def test_letters_are_asked_in_a_window_of_the_survey(
@@ -512,7 +517,7 @@ def test_letters_are_asked_in_a_window_of_the_survey(
 ) -> None:
     made, out = tmp_path / "made", tmp_path / "spelled"
     write_survey_folder(made, LETTERS)
-    write_spelling(made, out, "--window", "2107-01-29")
+    write_spelling(made, out, "--window", "2107-01-23")
     with pytest.raises(ParameterError, match=said):
         write_spelling(made, tmp_path / "other", "--window", window)
     tasks = tasks_from_toml((out / "tasks.toml").read_text("utf-8"))

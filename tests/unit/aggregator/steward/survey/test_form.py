@@ -86,7 +86,7 @@ def test_its_policy_names_what_it_runs_and_whom_it_talks_to(more: str) -> None:
 
 def test_the_page_says_that_nobody_sees_which_questions_were_answered() -> None:
     page = page_of(department())
-    assert "<bdi>leader.example</bdi> can see that this device took part" in page
+    assert "<bdi>leader.example</bdi> can see that it took part" in page
     assert "but not which questions you answered" in page
     assert "remembers that you answered, not what" in page
 
