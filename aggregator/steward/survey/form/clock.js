@@ -23,26 +23,26 @@ const uncached = {
 class Clock {
   constructor(task, { fetch = (...request) => globalThis.fetch(...request), now = Date.now,
     elapsed = () => performance.now(), patience = 10_000 } = {}) {
-    Object.assign(this, { task, fetch, now, elapsed, patience, ahead: null, base: 0 });
+    Object.assign(this, { task, fetch, now, elapsed, patience, heard: [null, null], base: 0 });
   }
 
   /**
    * Ask both aggregators, and return how many milliseconds this clock is ahead; 0 within the skew.
    *
-   * If one does not say, the last answer holds for as long as this clock was not set since; null if
-   * there is none, or if the two disagree.
+   * If one does not say, its last answer holds for as long as this clock was not set since; null if
+   * it never said, or if the two disagree.
    */
   async look() {
     const { leader, helper } = this.task;
     const aheads = await Promise.all([leader, helper].map((base) => this.aheadOf(base)));
-    if (aheads.some((each) => each === null)) {
-      return Math.abs(this.now() - this.elapsed() - this.base) > SKEW ? null : this.ahead;
-    }
-    const [one, other] = aheads.sort((some, more) => Math.abs(some) - Math.abs(more));
-    const isKnown = Math.abs(one - other) <= SKEW;
-    this.ahead = !isKnown ? null : Math.abs(one) <= SKEW ? 0 : one;
-    this.base = this.now() - this.elapsed();
-    return this.ahead;
+    const base = this.now() - this.elapsed();
+    const isSet = Math.abs(base - this.base) > SKEW;
+    this.heard = aheads.map((each, at) => each ?? (isSet ? null : this.heard[at]));
+    this.base = base;
+    if (this.heard.includes(null)) return null;
+    const [one, other] = [...this.heard].sort((some, more) => Math.abs(some) - Math.abs(more));
+    if (Math.abs(one - other) > SKEW) return null;
+    return Math.abs(one) > SKEW ? one : 0;
   }
 
   /** How far this clock is ahead of an aggregator's; null if it does not say, or a cache did. */

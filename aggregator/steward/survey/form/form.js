@@ -336,36 +336,39 @@ function sendLeft() {
 
 addEventListener('online', () => {
   tries = 0;
-  if (form.hidden) sendUntilDone();
-  else sendLeft();
+  if (held) report(...held);
+  else if (after.hidden) sendLeft();
+  else sendUntilDone();
 });
 
 form.addEventListener('submit', async (event) => {
   event.preventDefault();
   const answers = questions.map(answerOf);
   if (!mark(answers)) return;
-  form.querySelector('button').disabled = true;
-  const at = Date.now();
-  await report(answers, at);
+  for (const each of form.elements) each.disabled = true; // they are as they were sent
+  await report(answers, Date.now());
 });
 
-let holding = null;
-/** Ask for the time, and report answers that were given at a moment of this device's clock. */
+/** Answers, and their moment by this device's clock, while the time is not known. */
+let held = null;
+let looking = null;
+/** Ask for the time, and report answers. */
 async function report(answers, at) {
-  clearTimeout(holding);
+  clearTimeout(looking);
+  held = null;
   const ahead = await clock.look();
   if (ahead === null) {
     // Without the time nobody knows the window that they are of: they wait in this page.
     say('held');
-    thank();
-    holding = setTimeout(() => report(answers, at), Math.min(1000 * 2 ** ++tries, 60_000));
+    held = [answers, at];
+    looking = setTimeout(() => report(...held), Math.min(1000 * 2 ** ++tries, 60_000));
     return;
   }
   tries = 0;
   const refusal = refusalAt(at - ahead, null);
   if (refusal) {
     status.textContent = refusal;
-    thank();
+    form.hidden = true;
     return;
   }
   try {
@@ -408,7 +411,8 @@ const seen = windowOf(moment);
 // Who is slow to say so keeps nobody waiting.
 form.hidden = true;
 const patience = new Promise((done) => setTimeout(() => done(refusalAt(moment, null)), 3000));
-const refused = await Promise.race([lookFirst(), patience]);
+const looked = lookFirst();
+const refused = await Promise.race([looked, patience]);
 form.hidden = false;
 if (windowOf(moment) !== seen) wasAnswered = await outbox.claimed(answeredIn(windowOf(moment))).catch(() => null);
 if (wasAnswered) {
@@ -428,3 +432,8 @@ if (wasAnswered) {
 }
 document.documentElement.dataset.ready = 'yes';
 if (isEarly && !form.hidden && questions.length) form.requestSubmit();
+const late = await looked;
+if (late && after.hidden && !held) {
+  status.textContent = late;
+  form.hidden = true;
+}
