@@ -75,7 +75,8 @@ class Call:
     def as_bytes(real: httpx.Response) -> bytes:
         """Return an answer as it is sent."""
         length = ("content-length", str(len(real.content)))
-        lines = [f"{name}: {value}\r\n" for name, value in (*_kept(real), length)]
+        date = ("date", real.headers.get("date", ""))
+        lines = [f"{name}: {value}\r\n" for name, value in (*_kept(real), length, date)]
         begin = f"HTTP/1.1 {real.status_code} {real.reason_phrase}\r\n"
         return (begin + "".join(lines) + "connection: close\r\n\r\n").encode() + real.content
 
