@@ -2,10 +2,14 @@
 
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from aggregator.protocol.task import Task
 from aggregator.steward.survey import plan, survey_from_toml, task_tables
 from tests.support.tasks import make_task
+
+FIRST = datetime(2026, 11, 2, tzinfo=UTC)
+"""When surveys begin here that do not say when."""
 
 VISITS = """
 title = "Visits"
@@ -37,6 +41,6 @@ def department(labels: Sequence[str] = ("surgery", "medicine"), text: str = "") 
 
 def task_of(survey: str, **settings: object) -> Task:
     """Return the task of a survey's text."""
-    parsed = survey_from_toml(survey)
+    parsed = survey_from_toml(survey, FIRST)
     tables = task_tables(parsed, plan(parsed))
     return make_task(tables.vdaf, tables.privacy, **tables.settings, **settings)

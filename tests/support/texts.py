@@ -11,7 +11,7 @@ from aggregator.protocol.task import Task
 from aggregator.steward.survey import survey_from_toml
 from aggregator.steward.survey.bundle import text_tables
 from aggregator.steward.survey.texts import plan_texts
-from tests.support.surveys import task_of
+from tests.support.surveys import FIRST, task_of
 from tests.support.tasks import make_task
 
 Texts = dict[str, tuple[TextQuestion, Sequence[Task]]]
@@ -29,7 +29,7 @@ tasks = 8
 
 def texts_in(survey: str, **settings: object) -> Texts:
     """Return the text questions of a survey's text, with tasks of these settings."""
-    parsed = survey_from_toml(survey)
+    parsed = survey_from_toml(survey, FIRST)
     return {
         each.asked.name: (
             each.question,
@@ -53,7 +53,7 @@ def asked_in(survey: str, task: Task | None = None, **settings: object) -> Asked
     Its own task, if it has one, is `task` if given.
     """
     texts = texts_in(survey, **settings)
-    if task is None and survey_from_toml(survey).questions:
+    if task is None and survey_from_toml(survey, FIRST).questions:
         task = task_of(survey, **settings)
     if task is not None:
         return AskedSurvey(task, task.meaning, AnswerSheet.of_task(task), texts)
