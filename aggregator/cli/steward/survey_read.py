@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from aggregator.errors import ParameterError
+from aggregator.written_times import utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +56,7 @@ def read_document(answers: "Answers") -> dict[str, object]:
         "rows": answers.count,
         "windows": len(starts),
         "by_window": [
-            {"start": f"{start:%Y-%m-%dT%H:%M:%SZ}", "rows": len(answers.by_start[start])}
+            {"start": utc_text(int(start.timestamp())), "rows": len(answers.by_start[start])}
             for start in starts
         ],
         "questions": questions,
