@@ -41,14 +41,28 @@ _EXACT = 2**53
 _TRUTHS = {
     **dict.fromkeys(("yes", "y", "true", "1"), True),
     **dict.fromkeys(("no", "n", "false", "0"), False),
+    # German, French, Spanish, Italian, Portuguese and Dutch: as people label answers, and as
+    # spreadsheets in these languages write truth values into CSV.
+    **dict.fromkeys(("ja", "oui", "sí", "si", "sì", "sim"), True),
+    **dict.fromkeys(("nein", "non", "não", "nee"), False),
+    **dict.fromkeys(("wahr", "vrai", "verdadero", "vero", "verdadeiro", "waar"), True),
+    **dict.fromkeys(("falsch", "faux", "falso", "onwaar"), False),
 }
+_LEADING_NUMBER = re.compile(r"[+-]?[0-9]+(?:[.,][0-9]+)?")
 
 
 def number_of(cell: Cell, mark: str) -> Fraction:
-    """Return the exact number that a cell is; `mark` is the decimal mark of text, "." or ","."""
+    """Return the exact number that a cell is; `mark` is the decimal mark of text, "." or ",".
+
+    A code whose label begins with another number, as 3 for 30-40, is none.
+    """
     match cell:
-        case Labelled(of_label, _):
-            return number_of(of_label, mark)
+        case Labelled(of_label, label):
+            number = number_of(of_label, mark)
+            said = _LEADING_NUMBER.match(label)
+            if said and Fraction(said[0].replace(",", ".")) != number:
+                raise CellError(f"must be a number, not {shown(cell)}, whose label is another one")
+            return number
         case Decimal():
             value: Decimal | None = cell
         case str() if _NUMBER[mark].fullmatch(cell):
@@ -63,7 +77,10 @@ def number_of(cell: Cell, mark: str) -> Fraction:
 
 
 def truth_of(cell: Cell, mark: str) -> bool | None:
-    """Return the truth value that a cell writes: yes, Y, true or 1, and their opposites."""
+    """Return the truth value that a cell writes: yes, Y, true or 1, and their opposites.
+
+    1 or 0 with a label that says neither is None: it may be of a list that begins with yes.
+    """
     match cell:
         case Truth():
             return cell is Truth.TRUE
@@ -71,7 +88,8 @@ def truth_of(cell: Cell, mark: str) -> bool | None:
             return {Decimal(1): True, Decimal(0): False}.get(cell)
         case Labelled(value, label):
             by_label = truth_of(label, mark)
-            return truth_of(value, mark) if by_label is None else by_label
+            is_code = by_label is None and isinstance(value, str)
+            return truth_of(value, mark) if is_code else by_label
         case str():
             if _NUMBER[mark].fullmatch(cell):
                 return truth_of(Decimal(cell.replace(",", ".")), mark)

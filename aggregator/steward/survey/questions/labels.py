@@ -8,7 +8,14 @@ from typing_extensions import override
 
 from aggregator.client.survey.alternatives import comparable
 from aggregator.client.survey.answers import Answer
-from aggregator.client.table_files.cells import Cell, CellError, composed, shown, text_cell
+from aggregator.client.table_files.cells import (
+    Cell,
+    CellError,
+    Labelled,
+    composed,
+    shown,
+    text_cell,
+)
 from aggregator.client.table_files.laws import truth_of, words_of
 from aggregator.steward.survey.designs import Design
 from aggregator.steward.survey.questions.base import Question, check_ends, check_labels, counts
@@ -127,7 +134,7 @@ class Multiple(Question):
 
 
 class YesNo(Question):
-    """Yes or no; Y, N, true, false, 1 and 0 are understood as well."""
+    """Yes or no, as `truth_of` reads them: Y, N, true, false, 1, 0, ja, wahr and others."""
 
     is_answered_by: ClassVar = "Yes or no"
 
@@ -139,7 +146,12 @@ class YesNo(Question):
 
     @override
     def given(self, cells: Sequence[Cell], decimal_mark: str) -> object:
-        return truth_of(cells[0], decimal_mark)
+        truth = truth_of(cells[0], decimal_mark)
+        if truth is None and isinstance(cells[0], Labelled):
+            raise CellError(
+                f"must be yes or no, not {shown(cells[0])}: label the numbers yes and no"
+            )
+        return truth
 
     @override
     def designs(self) -> tuple[Design, ...]:
@@ -155,6 +167,9 @@ def _is_chosen(label: str, cell: Cell, decimal_mark: str) -> bool:
         return True
     ticks = [_TICKS[word.lower()] for word in words if word.lower() in _TICKS]
     chosen = ticks[0] if ticks else truth_of(cell, decimal_mark)
+    if chosen is None and isinstance(cell, Labelled):
+        # Whatever words say it, as quoted and not quoted: 1 is chosen.
+        chosen = truth_of(cell.value, decimal_mark)
     if chosen is None:
         raise CellError(
             f"must be empty, yes or no, or {label!r} in the column of {label!r}, not {shown(cell)}"

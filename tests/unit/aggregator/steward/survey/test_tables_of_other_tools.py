@@ -3,12 +3,13 @@
 import io
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from aggregator.client.table_files.cells import CellError
+from aggregator.client.table_files.cells import CellError, Labelled
 from aggregator.client.table_files.csv_tables import csv_table
 from aggregator.client.table_files.formats import table_in
 from aggregator.client.table_files.table import Table
@@ -292,7 +293,58 @@ def test_yes_is_written_in_many_ways(cell: object) -> None:
     assert rows(Table.of_rows(list(row), [list(row.values())])) == [USUAL]
 
 
-@pytest.mark.parametrize("cell", ["ja", "t", "on", "2", "10", 2, 0.5, "yes no"], ids=repr)
+@pytest.mark.parametrize(
+    ("cell", "place"),
+    [
+        *((each, 0) for each in ("WAHR", "Vrai", "verdadero", "Ja", "oui", "Sí", "si\u0301")),
+        *((each, 1) for each in ("FALSCH", "faux", "falso", "Nein", "non", "n\u00e3o")),
+    ],
+)
+def test_yes_and_no_are_read_in_the_languages_of_spreadsheets(cell: str, place: int) -> None:
+    assert rows(changed(ok=cell)) == [with_(ok=(place,))]
+
+
+def labelled(**cells: Labelled) -> list[Given]:
+    row = dict(zip(HEAD.split(","), ROW.split(","), strict=True)) | cells
+    table = Table("the table", list(row), lambda at: iter([(2, [[*row.values()][n] for n in at])]))
+    return rows(table)
+
+
+@pytest.mark.parametrize(
+    ("value", "label", "place"),
+    [(0, "Ja", 0), (1, "Nein", 1), (2, "No", 1), (1, "oui", 0), ("Y", "Tak", 0)],
+)
+def test_the_label_of_a_code_says_yes_or_no(value: int | str, label: str, place: int) -> None:
+    code = Decimal(value) if isinstance(value, int) else value
+    assert labelled(ok=Labelled(code, label)) == [with_(ok=(place,))]
+
+
+def test_a_code_whose_label_says_neither_is_not_guessed() -> None:
+    with pytest.raises(CellError, match=r"ok: must be yes or no, not '1' \('Nem'\): label the"):
+        labelled(ok=Labelled(Decimal(1), "Nem"))
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        {"age": Labelled(Decimal(3), "30-40")},
+        {"age": Labelled(Decimal(1), "0,5 years")},
+        {"stars": Labelled(Decimal(1), "5")},
+        {"dist": Labelled(Decimal(1), "2 km")},
+    ],
+    ids=str,
+)
+def test_a_code_is_no_number_if_its_label_is_another(cells: dict[str, Labelled]) -> None:
+    with pytest.raises(CellError, match="must be a"):
+        labelled(**cells)
+
+
+def test_a_number_is_one_whatever_its_label_says_of_it() -> None:
+    words = {"age": Labelled(Decimal(40), "40 or more"), "stars": Labelled(Decimal(3), "so so")}
+    assert labelled(**words) == [USUAL]
+
+
+@pytest.mark.parametrize("cell", ["perhaps", "t", "on", "2", "10", 2, 0.5, "yes no"], ids=repr)
 def test_what_is_neither_yes_nor_no_is_refused(cell: object) -> None:
     row = dict(zip(HEAD.split(","), ROW.split(","), strict=True)) | {"ok": cell}
     with pytest.raises(CellError, match="line 2, ok: must be yes or no"):
