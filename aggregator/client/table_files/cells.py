@@ -32,6 +32,13 @@ class Truth(enum.Enum):
     FALSE = "false"
 
 
+class Inexact(Decimal):
+    """A whole number that may have been another before its file had it, for lack of digits.
+
+    It counts as it is, but names nobody.
+    """
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Labelled:
     """A number or a code that its file gives a label, as Stata and SPSS do."""

@@ -11,6 +11,7 @@ from fractions import Fraction
 from aggregator.client.table_files.cells import (
     Cell,
     CellError,
+    Inexact,
     Labelled,
     Truth,
     plain,
@@ -135,9 +136,7 @@ def person_of(cell: Cell, mark: str) -> str:
         case Labelled(value, _):
             return person_of(value, mark)
         case Decimal() if cell == cell.to_integral_value() and cell.adjusted() <= _MOST_DIGITS:
-            if cell.as_tuple().exponent != 0 and abs(cell) >= _EXACT:
-                raise CellError("names no person: a float of 2^53 or more, which is inexact")
-            return plain(cell)
+            return _exact_digits(cell, "names no person")
         case _:
             raise CellError("names no person: must be text or a whole number")
 
@@ -155,7 +154,7 @@ def written_in(cell: Cell, mark: str) -> str:
         case Labelled(_, label):
             return label
         case Decimal() if cell == cell.to_integral_value() and cell.adjusted() <= _MOST_DIGITS:
-            return plain(cell)
+            return _exact_digits(cell, f"must be text, not {shown(cell)}")
         case _:
             raise CellError(f"must be text or a whole number, not {shown(cell)}")
 
@@ -200,6 +199,13 @@ class MissingCodes:
                 return Decimal(cell.replace(",", "."))
             case _:
                 return cell
+
+
+def _exact_digits(whole: Decimal, fault: str) -> str:
+    """Return the digits of a whole number, or raise `CellError` if a float may have changed it."""
+    if isinstance(whole, Inexact) or (whole.as_tuple().exponent != 0 and abs(whole) >= _EXACT):
+        raise CellError(f"{fault}: a number of more digits than its file keeps exactly")
+    return plain(whole)
 
 
 def _has_leading_zero(text: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from aggregator.client.table_files.cells import Cell, CellError, cell_of, plain
+from aggregator.client.table_files.cells import Cell, CellError, Inexact, cell_of, plain
 from aggregator.client.table_files.table import Line, Table, name_of
 from aggregator.errors import ConfigurationError
 
@@ -26,10 +26,11 @@ class FloatCells(dict[float, Decimal]):
     def __init__(self, kind: type[np.floating] = np.float32) -> None:
         super().__init__()
         self._kind = kind
+        self._exact = 2 ** (np.finfo(kind).nmant + 1)
 
     def __missing__(self, value: float) -> Decimal:
         written = np.format_float_scientific(self._kind(value), unique=True)
-        self[value] = Decimal(written)
+        self[value] = (Decimal if abs(value) < self._exact else Inexact)(written)
         return self[value]
 
 
@@ -89,11 +90,13 @@ def of_floats(values: Sequence[object], kind: type[np.floating] = np.float32) ->
 def of_double(value: float, digits: int = 17) -> Cell:
     """Return what a number says in a format that has no numbers of 32 bits, to so many digits.
 
-    One of many digits that is exactly a number of 32 bits was one before: of other numbers one in
+    A fraction of many digits that is exactly a number of 32 bits was one before: of others one in
     500 million is.
     """
     cell = cell_of(value)
-    if not isinstance(cell, Decimal) or len(cell.as_tuple().digits) <= _FEW_DIGITS:
+    if value.is_integer() or not isinstance(cell, Decimal):
+        return cell
+    if len(cell.as_tuple().digits) <= _FEW_DIGITS:
         return cell
     if abs(value) < _MOST_OF_32_BITS and float(np.float32(value)) == value:
         return of_floats([value])[0]

@@ -12,6 +12,7 @@ import pytest
 from aggregator.client.table_files import typed_files
 from aggregator.client.table_files.cells import Cell, CellError, Labelled
 from aggregator.client.table_files.formats import table_in, table_of
+from aggregator.client.table_files.laws import person_of, written_in
 from aggregator.errors import ConfigurationError, ParameterError
 from tests.support.workbooks import workbook
 
@@ -136,6 +137,55 @@ def test_a_number_that_was_of_32_bits_before_is_what_it_was_written_as(
     stored: float, said: str
 ) -> None:
     assert cells(workbook({"A": [["x"], [stored]]}), "x") == [[Decimal(said)]]
+
+
+def person_in(data: bytes) -> str:
+    return person_of(cells(data, "who")[0][0], ".")
+
+
+def stored(kind: str, value: float, tmp_path: Path) -> bytes:
+    """Return a file with a whole number as programs store it."""
+    path = tmp_path / "stored"
+    if kind == "workbook":
+        return workbook({"A": [["who"], [value]]})
+    if kind.startswith("Float"):
+        pl.DataFrame({"who": pl.Series([value], dtype=getattr(pl, kind))}).write_parquet(path)
+    else:
+        pyreadstat.write_sav(pl.DataFrame({"who": [float(value)]}), path)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("Float32", 2**24),
+        ("Float32", 123456789),
+        ("workbook", 2**53),
+        ("Float64", 2**53),
+        ("SPSS", 2**53),
+    ],
+)
+def test_a_number_that_may_have_lost_its_last_digits_names_nobody(
+    kind: str, value: int, tmp_path: Path
+) -> None:
+    data = stored(kind, value, tmp_path)
+    with pytest.raises(CellError, match="names no person: a number of more digits"):
+        person_in(data)
+    with pytest.raises(CellError, match="must be text, not"):
+        written_in(cells(data, "who")[0][0], ".")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("Float32", 2**24 - 1),
+        ("workbook", 2**53 - 1),
+        ("Float64", 2**53 - 1),
+        ("SPSS", 2**43),  # exactly a number of 32 bits, by chance
+    ],
+)
+def test_a_number_of_all_its_digits_names_a_person(kind: str, value: int, tmp_path: Path) -> None:
+    assert person_in(stored(kind, value, tmp_path)) == str(value)
 
 
 def test_a_sheet_is_named_if_there_are_several() -> None:
