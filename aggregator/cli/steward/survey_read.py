@@ -105,8 +105,11 @@ def _details(name: str, read: "ReadCounts") -> "list[str]":
 
     lines = []
     if list(read.columns) != [name]:
-        plural = "s" if len(read.columns) > 1 else ""
-        lines.append(f"column{plural} {', '.join(map(repr, read.columns))}")
+        if len(read.columns) == 1:
+            lines.append(f"column {read.columns[0]!r}")
+        elif list(read.columns) != list(read.parts):
+            pairs = zip(read.columns, read.parts, strict=True)
+            lines += [f"column {column!r} for {part!r}" for column, part in pairs]
     for of, (least, largest) in read.ranges.items():
         lines.append(f"{of} from {as_text(least)} to {as_text(largest)}".strip())
     if read.frequent:

@@ -91,7 +91,7 @@ class _Asked:
         self.place = first
         self.end = first + len(columns)
         self.seen: dict[Cell | tuple[Cell, ...], Seen] = {}
-        self.counts = ReadCounts(columns)
+        self.counts = ReadCounts(columns, question.parts)
 
     def make_room(self) -> None:
         """Forget what was read, once it is counted: a table may have many different numbers."""

@@ -1,12 +1,14 @@
 """Which column of a table of answers holds what, and how its cells are read."""
 
 import dataclasses
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property
 
 from aggregator.client.table_files.cells import Cell, CellError, shown
 from aggregator.client.table_files.laws import MissingCodes, person_of
+from aggregator.client.table_files.table import name_of
 from aggregator.client.table_files.times import TimeReader
 from aggregator.steward.survey.conditions import Conditional
 from aggregator.steward.survey.questions import Question
@@ -71,9 +73,11 @@ class Columns:
     def of(self, question: Question) -> Sequence[str]:
         """Return the columns that a question is read from, in the order in which it takes them.
 
-        Raises `CellError` if it is not read from so many.
+        Raises `CellError` if it is not read from so many, or one is given twice.
         """
         given = self.of_question.get(question.name, question.columns)
+        if twice := [name for name, count in Counter(map(name_of, given)).items() if count > 1]:
+            raise CellError(f"{question.name}: column {twice[0]!r} is given more than once")
         return [given[place] for place in question.order(given)]
 
     def of_text(self, text: Conditional) -> str:

@@ -29,6 +29,7 @@ class ReadCounts:
 
     Attributes:
         columns: The columns that it was read from.
+        parts: What each of several columns holds, such as a label; in the order of the columns.
         answers: How many rows have an answer.
         missing: How many have none.
         clipped: How many numbers beyond the range count as the nearest.
@@ -37,6 +38,7 @@ class ReadCounts:
     """
 
     columns: Sequence[str]
+    parts: Sequence[str] = ()
     answers: int = 0
     missing: int = 0
     clipped: int = 0

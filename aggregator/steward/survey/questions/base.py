@@ -100,6 +100,11 @@ class Question(BaseModel, ABC):
         """The columns of a table of answers from which it is read, unless others are given."""
         return (self.name,)
 
+    @property
+    def parts(self) -> Sequence[str]:
+        """What each of several columns holds, in the order of their cells."""
+        return self.columns
+
     def order(self, columns: Sequence[str]) -> Sequence[int]:
         """Return the places of given columns in the order in which their cells are read.
 

@@ -80,6 +80,11 @@ class Multiple(Question):
             raise ValueError(f"nothing: {self.nothing!r} is one of the labels")
         return self
 
+    @property
+    @override
+    def parts(self) -> Sequence[str]:
+        return self.labels
+
     @override
     def order(self, columns: Sequence[str]) -> Sequence[int]:
         if len(columns) == 1:

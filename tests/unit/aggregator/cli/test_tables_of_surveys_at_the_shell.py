@@ -63,6 +63,18 @@ def test_a_dry_run_says_what_it_read(tmp_path: Path) -> None:
     ]
 
 
+def test_a_dry_run_says_which_column_is_of_which_label(tmp_path: Path) -> None:
+    table = HEAD.replace("likes", "likes___1,likes___2") + f"{day(0)},1,surgery,40,1,0\n"
+    done = dry_run(tmp_path, table, "--column", "likes=likes___2,likes___1")
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[-4:] == [
+        "likes: 1 answers, 0 missing, 0 clipped",
+        "  column 'likes___2' for 'food'",
+        "  column 'likes___1' for 'quiet'",
+        "  most often 'quiet' 1",
+    ]
+
+
 def test_programs_get_the_same(tmp_path: Path) -> None:
     done = dry_run(tmp_path, HEAD + f"{day(0)},1,surgery,40,none\n", "--json", "--missing", "x")
     document = json.loads(done.stdout)
@@ -136,6 +148,7 @@ def test_a_workbook_is_read_by_the_name_of_its_sheet(tmp_path: Path) -> None:
         (("--time-format", "%"), "time-format: '%' has no year"),
         (("--column", "age=age,who"), "age: is read from one column, not from 2"),
         (("--column", "age=age", "--column", "age=who"), "age: is read from one column, not from"),
+        (("--column", "likes=age,age"), "likes: column 'age' is given more than once"),
         (("--column", "likes=age,who,time"), "likes: is read from one column, or from 2"),
         (("--column", "dept=age"), "column: the survey has no question 'dept'"),
         (("--column", "age"), "column: must be QUESTION=COLUMN, not 'age'"),
