@@ -73,8 +73,8 @@ def _lines(
 ) -> Iterator[Line]:
     cells = _Cells()
     for number, row in _rows(rows, source, first):
-        if not row:
-            continue  # an empty line, as after the last row
+        if not row or (width > 1 and not any(map(str.strip, row))):
+            continue  # an empty line, or a row that a spreadsheet has after the last one
         if len(row) != width:
             row = _of_width(row, width, f"{source}, line {number}")  # noqa: PLW2901  without what Excel adds
         yield number, [cells[row[place]] for place in places]

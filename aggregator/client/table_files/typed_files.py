@@ -115,7 +115,7 @@ def workbook_table(data: bytes, source: str, sheet: str | None) -> Table:
         rows = [*enumerate(workbook.get_sheet_by_name(name).iter_rows(), start=1)]
     except calamine.CalamineError as error:
         raise CellError(f"{source}: no workbook that can be read: {error}") from None
-    filled = [(number, row) for number, row in rows if any(cell != "" for cell in row)]
+    filled = [(number, row) for number, row in rows if not all(map(_is_blank, row))]
     if not filled:
         return Table(source, [], lambda _: iter(()))
     names = [_name(cell) for cell in filled[0][1]]
@@ -142,6 +142,10 @@ def _sheet_of(workbook: Any, source: str, sheet: str | None) -> str:  # noqa: AN
     if not names:
         raise CellError(f"{source}: has no sheet of cells")
     return str([*filled, *names][0])
+
+
+def _is_blank(cell: object) -> bool:
+    return isinstance(cell, str) and not cell.strip()
 
 
 def _name(cell: object) -> str:

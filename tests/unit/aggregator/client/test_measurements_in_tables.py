@@ -28,7 +28,7 @@ def test_a_whole_number_is_written_in_many_ways(cell: str, mark: str) -> None:
 @pytest.mark.parametrize("cell", ["1_0", "0x7", "7.5", "", "7,000", "\u0667", "1e1000"])
 def test_what_is_no_whole_number_is_refused_by_its_line(cell: str) -> None:
     with pytest.raises(CellError, match="the table, line 2, n: must be an integer"):
-        SUM.read_table(csv_table(io.StringIO(f"n;x\n{cell};\n")), ["n"])
+        SUM.read_table(csv_table(io.StringIO(f"n;x\n{cell};y\n")), ["n"])
 
 
 def test_a_bucket_is_the_same_in_another_normal_form() -> None:

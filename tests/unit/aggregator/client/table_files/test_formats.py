@@ -188,6 +188,18 @@ def test_a_number_of_all_its_digits_names_a_person(kind: str, value: int, tmp_pa
     assert person_in(stored(kind, value, tmp_path)) == str(value)
 
 
+def test_rows_of_blank_cells_are_none_in_csv_and_in_workbooks() -> None:
+    rows = [["a", "b"], ["", " "], ["1", "2"], ["\u00a0", ""], ["", "3"], ["", ""]]
+    text = "\n".join(",".join(row) for row in rows)
+    for data in (text.encode(), workbook({"A": rows}), f"{text},,\n".encode()):
+        table = table_of(data, "answers")
+        assert [*table.read(["a", "b"])] == [(3, ["1", "2"]), (5, [None, "3"])]
+
+
+def test_a_row_of_one_blank_cell_is_a_row_if_there_is_one_column() -> None:
+    assert cells(b'a\n""\n1\n', "a") == [[None], ["1"]]
+
+
 def test_a_sheet_is_named_if_there_are_several() -> None:
     data = workbook({"A": [["x"], [1]], "Bögen": [["x"], [2]]})
     with pytest.raises(CellError, match="has several sheets, 'A', 'Bögen': name one with --sheet"):
