@@ -1,5 +1,6 @@
 """Which format a file has: its first bytes say so, whatever it is called."""
 
+import codecs
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -25,11 +26,14 @@ _OTHERS: Mapping[bytes, str] = {
     b"RDX": "of R: save it as CSV",
     b"PK": "a zip archive: unpack it",
     b"\x89PNG": "a picture",
+}
+"""What else people have, and what helps."""
+_OTHER_TEXT: Mapping[bytes, str] = {
     b"<": "HTML or XML: save it as CSV or .xlsx",
     b"{": "JSON: save it as CSV",
     b"[{": "JSON: save it as CSV",
 }
-"""What else people have, and what helps."""
+"""Likewise after a byte order mark, and whatever white space is in it."""
 _STATA = (
     b"<stata_dta>",
     *(bytes((version, order, 1, 0)) for version in range(104, 116) for order in (1, 2)),
@@ -115,9 +119,11 @@ def kind_of(data: bytes) -> str | None:
 
 
 def _refuse_others(data: bytes, source: str) -> None:
-    for beginning, said in _OTHERS.items():
-        if data.startswith(beginning):
-            raise CellError(f"{source}: is no table that can be read, but {said}")
+    text = b"".join(data[:_BEGINNING].removeprefix(codecs.BOM_UTF8).split())
+    for beginnings, found in ((_OTHERS, data), (_OTHER_TEXT, text)):
+        for beginning, said in beginnings.items():
+            if found.startswith(beginning):
+                raise CellError(f"{source}: is no table that can be read, but {said}")
 
 
 def _refuse(given: object, option: str, source: str, kind: str) -> None:

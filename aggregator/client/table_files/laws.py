@@ -4,6 +4,7 @@ docs/tables.md states these rules for people. All raise `CellError`, which says 
 """
 
 import re
+import shlex
 from collections.abc import Iterable
 from decimal import Decimal
 from fractions import Fraction
@@ -37,6 +38,12 @@ _ERRORS = frozenset(
     {"#N/A", "#REF!", "#VALUE!", "#NAME?", "#DIV/0!", "#NULL!", "#NUM!", "#SPILL!", "#CALC!"}
 )
 """What a spreadsheet writes into CSV where a cell could not be computed."""
+_NO_ANSWER = re.compile(
+    r"[-\u2013\u2014.?]+|#?n/?a|n\.a\.|null|none|nan|nil|missing|k\.? ?a\.?|#[a-z0-9/]+[!?]?"
+    r"|-?(?:7{1,4}|8{1,4}|9{1,4})(?:\.0*)?|-[1-6](?:\.0*)?",
+    re.IGNORECASE,
+)
+"""What tools write for no answer, or for a reason why there is none."""
 _EXACT = 2**53
 """Whole numbers below it are exact as floats."""
 _TRUTHS = {
@@ -180,6 +187,15 @@ class MissingCodes:
         for code in found:
             self._unseen.pop(code, None)
         return bool(found)
+
+    def hint(self, cells: Iterable[Cell]) -> str:
+        """Return how to say that a cell means no answer, if one of these looks as if it did."""
+        for cell in cells:
+            value = cell.value if isinstance(cell, Labelled) else cell
+            written = plain(value) if isinstance(value, Decimal) else value
+            if isinstance(written, str) and _NO_ANSWER.fullmatch(written):
+                return f"; if {written} means no answer, give --missing={shlex.quote(written)}"
+        return ""
 
     def has_text(self, cell: Cell) -> bool:
         """Whether a cell is a code that is no number: such a code names nobody."""

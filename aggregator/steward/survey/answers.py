@@ -189,7 +189,7 @@ class _Reader:
         try:
             reading = asked.question.read(given, self._columns.decimal_mark)
         except CellError as error:
-            return Seen(fault=error)
+            return Seen(fault=CellError(f"{error}{self._columns.codes.hint(given)}"))
         return Seen(reading.answer, reading.given, is_clipped=reading.is_clipped)
 
     def _text(self, number: int, cells: Sequence[Cell], name: str) -> str:

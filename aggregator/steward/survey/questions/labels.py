@@ -18,7 +18,13 @@ from aggregator.client.table_files.cells import (
 )
 from aggregator.client.table_files.laws import truth_of, words_of
 from aggregator.steward.survey.designs import Design
-from aggregator.steward.survey.questions.base import Question, check_ends, check_labels, counts
+from aggregator.steward.survey.questions.base import (
+    Question,
+    Reading,
+    check_ends,
+    check_labels,
+    counts,
+)
 from aggregator.steward.survey.questions.column_order import in_order
 
 _CHOSEN = 2
@@ -125,6 +131,18 @@ class Multiple(Question):
             return []
         found: list[str | None] = [self.label_in(each, decimal_mark) for each in parts]
         return found or [word]
+
+    @override
+    def read(self, cells: Sequence[Cell], decimal_mark: str = ".") -> Reading:
+        try:
+            return super().read(cells, decimal_mark)
+        except CellError as error:
+            (cell, *others) = cells
+            is_list = isinstance(cell, str) and any(label in cell for label in self.labels)
+            if others or not is_list:
+                raise
+            hint = f"; labels in one cell have {self.separator!r} between them"
+            raise CellError(f"{error}{hint}") from None
 
     @override
     def designs(self) -> tuple[Design, ...]:

@@ -176,12 +176,12 @@ def test_an_answer_to_what_was_not_asked_is_refused_by_row_and_column() -> None:
 
     assert read(rows) == 3
     with pytest.raises(CellError) as refusal:
-        read(rows + "2026-11-02,no,habit,,0\n2026-11-02,yes,habit,mine,0\n2026-11-02,?,habit,,0\n")
+        read(rows + "2026-11-02,no,habit,,0\n2026-11-02,yes,habit,mine,0\n2026-11-02,x,habit,,0\n")
     smoking, reason = "smoker is yes", "why is friends or taste"
     assert str(refusal.value).splitlines() == [
         f"the table, line 5, why: must be empty: it is asked only if {smoking}",
         f"the table, line 6, whose: must be empty: it is asked only if {smoking} and {reason}",
-        "the table, line 7, smoker: must be yes or no, or true or false, not '?'",
+        "the table, line 7, smoker: must be yes or no, or true or false, not 'x'",
     ]
 
 

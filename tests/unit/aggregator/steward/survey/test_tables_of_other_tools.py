@@ -1,6 +1,7 @@
 """Tables as other tools write them say what they say there, or are refused."""
 
 import io
+import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -159,6 +160,31 @@ def test_what_is_no_number_is_refused(cell: str, mark: str) -> None:
 def test_a_label_is_the_same_in_another_normal_form(label: str) -> None:
     assert rows(DATA / "macos/in.csv") == [with_(dept=(1,))]
     assert rows(changed(dept=label)) == [with_(dept=(1,))]
+
+
+@pytest.mark.parametrize(
+    ("column", "cell"),
+    [
+        *(("age", each) for each in ("NA", "n/a", "-", ".", "NULL", "nan", "#N/A", "#DIV/0!")),
+        *(("age", each) for each in ("-99", "999", "-8.0", "-1", "??")),
+        *(("dept", each) for each in ("NA", "k. A.", "99", "None", "--")),
+        *(("ok", each) for each in ("-1", "NaN", "9")),
+        ("stars", "88"),
+        ("likes", "missing"),
+    ],
+)
+def test_who_has_a_code_for_no_answer_is_told_how_to_name_it(column: str, cell: str) -> None:
+    with pytest.raises(CellError, match="means no answer, give --missing=") as refused:
+        read(changed(**{column: cell}))
+    (code,) = shlex.split(str(refused.value).rpartition("--missing=")[2])
+    given = read(changed(**{column: cell}), Columns("time", missing=(code,)))
+    assert (given.read[column].missing, given.unseen) == (1, [])
+
+
+@pytest.mark.parametrize("cell", ["food, quiet", "food quiet", "food|staff"])
+def test_a_list_divided_by_something_else_is_told_what_divides_it(cell: str) -> None:
+    with pytest.raises(CellError, match="labels in one cell have ';' between them"):
+        read(changed(likes=cell))
 
 
 def test_the_names_of_columns_are_the_same_in_another_normal_form() -> None:
