@@ -1,5 +1,6 @@
 """Workbooks of Excel, with the few parts that one needs."""
 
+import dataclasses
 import io
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -20,14 +21,28 @@ _STYLES = (
 )
 
 
+@dataclasses.dataclass(frozen=True)
+class Formula:
+    """A cell that is computed, and its value as the file has it: None if it has none."""
+
+    text: str
+    value: object = None
+
+
 def workbook(
-    sheets: Mapping[str, Sequence[Sequence[object]]], *, since_1904: bool = False
+    sheets: Mapping[str, Sequence[Sequence[object]]],
+    *,
+    since_1904: bool = False,
+    is_to_be_computed: bool = False,
 ) -> bytes:
-    """Return a workbook; dates and times of cells are days since 1900, or since 1904."""
+    """Return a workbook; dates and times of cells are days since 1900, or since 1904.
+
+    If it is to be computed, values of formulas are nothing that anybody has computed.
+    """
     epoch = datetime(1904, 1, 1) if since_1904 else datetime(1899, 12, 30)  # noqa: DTZ001  as files have times
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
-        for name, text in _parts(list(sheets), since_1904).items():
+        for name, text in _parts(list(sheets), since_1904, is_to_be_computed).items():
             archive.writestr(name, text)
         for number, rows in enumerate(sheets.values(), start=1):
             lines = "".join(_row(at, row, epoch) for at, row in enumerate(rows, start=1) if row)
@@ -47,6 +62,10 @@ def _cell(place: str, value: object, epoch: datetime) -> str:
     match value:
         case None:
             return ""
+        case Formula(text, computed):
+            kind = ' t="str"' if isinstance(computed, str) else ""
+            written = "" if computed is None else escape(str(computed))
+            return f'<c r="{place}"{kind}><f>{escape(text)}</f><v>{written}</v></c>'
         case bool():
             return f'<c r="{place}" t="b"><v>{int(value)}</v></c>'
         case int() | float():
@@ -59,7 +78,7 @@ def _cell(place: str, value: object, epoch: datetime) -> str:
             return f'<c r="{place}" t="inlineStr"><is><t xml:space="preserve">{text}</t></is></c>'
 
 
-def _parts(names: Sequence[str], since_1904: bool) -> dict[str, str]:  # noqa: FBT001  of this file alone
+def _parts(names: Sequence[str], since_1904: bool, is_to_be_computed: bool) -> dict[str, str]:  # noqa: FBT001  of this file alone
     numbers = range(1, len(names) + 1)
     types = "".join(
         f'<Override PartName="/xl/worksheets/sheet{number}.xml" '
@@ -85,7 +104,8 @@ def _parts(names: Sequence[str], since_1904: bool) -> dict[str, str]:  # noqa: F
         "_rels/.rels": f'{_HEAD}<Relationships xmlns="{_PACKAGE}/relationships"><Relationship '
         f'Id="rId1" Type="{_OFFICE}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
         "xl/workbook.xml": f'{_HEAD}<workbook xmlns="{_MAIN}" xmlns:r="{_OFFICE}">'
-        f'<workbookPr date1904="{int(since_1904)}"/><sheets>{listed}</sheets></workbook>',
+        f'<workbookPr date1904="{int(since_1904)}"/><sheets>{listed}</sheets>'
+        f'<calcPr fullCalcOnLoad="{int(is_to_be_computed)}"/></workbook>',
         "xl/_rels/workbook.xml.rels": f'{_HEAD}<Relationships xmlns="{_PACKAGE}/relationships">'
         f'{links}<Relationship Id="rId0" Type="{_OFFICE}/styles" Target="styles.xml"/>'
         "</Relationships>",

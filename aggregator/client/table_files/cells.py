@@ -110,7 +110,7 @@ def shown(cell: Cell) -> str:
         case datetime():
             written = f"the time {cell}"
         case Strange(kind):
-            written = kind
+            return kind  # which is no one's data, and may say what helps
         case None:
             written = "empty"
         case _:

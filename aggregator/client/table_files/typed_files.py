@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from aggregator.client.table_files.cells import Cell, CellError, Inexact, cell_of, plain
+from aggregator.client.table_files.cells import Cell, CellError, Inexact, Strange, cell_of, plain
+from aggregator.client.table_files.formulas import not_computed
 from aggregator.client.table_files.table import Line, Table, name_of
 from aggregator.errors import ConfigurationError
 
@@ -18,6 +19,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 _FEW_DIGITS = 12
 _SPREADSHEET_DIGITS = 15
 _MOST_OF_32_BITS = 3e38
+_NOT_COMPUTED = Strange("a formula without its value: open the file in a spreadsheet and save it")
 
 
 class FloatCells(dict[float, Decimal]):
@@ -112,7 +114,8 @@ def workbook_table(data: bytes, source: str, sheet: str | None) -> Table:
     try:
         workbook = calamine.CalamineWorkbook.from_filelike(io.BytesIO(data))
         name = _sheet_of(workbook, source, sheet)
-        rows = [*enumerate(workbook.get_sheet_by_name(name).iter_rows(), start=1)]
+        cells_of_sheet = workbook.get_sheet_by_name(name)
+        rows = [*enumerate(cells_of_sheet.iter_rows(), start=1)]
     except calamine.CalamineError as error:
         raise CellError(f"{source}: no workbook that can be read: {error}") from None
     filled = [(number, row) for number, row in rows if not all(map(_is_blank, row))]
@@ -121,8 +124,14 @@ def workbook_table(data: bytes, source: str, sheet: str | None) -> Table:
     names = [_name(cell) for cell in filled[0][1]]
 
     def lines(places: Sequence[int]) -> Iterator[Line]:
+        unknown = not_computed(data, name)
+        first = cells_of_sheet.start[1]  # of the columns that have cells
         for number, row in filled[1:]:
-            yield number, [_of_spreadsheet(row[place]) for place in places]
+            cells = [_of_spreadsheet(row[place]) for place in places]
+            for at, place in enumerate(places) if unknown else ():
+                if (number, first + place) in unknown:
+                    cells[at] = _NOT_COMPUTED
+            yield number, cells
 
     return Table(f"{source}, sheet {name!r}" if sheet else source, names, lines)
 

@@ -12,9 +12,9 @@ import pytest
 from aggregator.client.table_files import typed_files
 from aggregator.client.table_files.cells import Cell, CellError, Labelled
 from aggregator.client.table_files.formats import table_in, table_of
-from aggregator.client.table_files.laws import person_of, written_in
+from aggregator.client.table_files.laws import number_of, person_of, written_in
 from aggregator.errors import ConfigurationError, ParameterError
-from tests.support.workbooks import workbook
+from tests.support.workbooks import Formula, workbook
 
 CSV = "time,dept\n2026-11-03,médecine\n"
 
@@ -201,6 +201,27 @@ def test_rows_of_blank_cells_are_none_in_csv_and_in_workbooks() -> None:
 
 def test_a_row_of_one_blank_cell_is_a_row_if_there_is_one_column() -> None:
     assert cells(b'a\n""\n1\n', "a") == [[None], ["1"]]
+
+
+def test_a_formula_counts_as_the_value_that_a_spreadsheet_has_computed() -> None:
+    book = workbook({"A": [["x", "y"], [Formula("20+21", 41), Formula('""', "")]]})
+    assert cells(book, "x", "y") == [[Decimal(41), None]]
+
+
+@pytest.mark.parametrize(
+    ("formula", "options"),
+    [(Formula("20+21"), {}), (Formula("20+21", 0), {"is_to_be_computed": True})],
+)
+def test_a_formula_that_nobody_has_computed_is_neither_empty_nor_0(
+    formula: Formula, options: dict[str, bool]
+) -> None:
+    rows = [[], [None, "z", "x", "y"], [None, 1, formula, 5], [None, 2, 7, 5]]
+    book = workbook({"notes": [], "A & <B>": rows, "C": [["x"]]}, **options)
+    found = cells(book, "y", "x", sheet="A & <B>")
+    assert found[1] == [Decimal(5), Decimal(7)]
+    assert found[0][0] == Decimal(5)
+    with pytest.raises(CellError, match=r"must be a number, not a formula without .* save it"):
+        number_of(found[0][1], ".")
 
 
 def test_a_sheet_is_named_if_there_are_several() -> None:
