@@ -289,7 +289,7 @@ def _time_column(table: "Table") -> str:
     if not table.has("time"):
         raise ParameterError(
             "time-column: give the column that says when each row was answered, one of "
-            f"{', '.join(table.names) or 'none'}; a table without one needs a column time, in "
+            f"{table.said_names}; a table without one needs a column time, in "
             f"which a day of the window, such as 2026-11-04, is enough{table.hint}"
         )
     return "time"

@@ -5,6 +5,7 @@ docs/tables.md states these rules for people. All raise `CellError`, which says 
 
 import re
 import shlex
+import unicodedata
 from collections.abc import Iterable
 from decimal import Decimal
 from fractions import Fraction
@@ -139,7 +140,7 @@ def person_of(cell: Cell, mark: str) -> str:
                 raise CellError("names no person: a number from which digits are cut off")
             if whole is not None and whole[1] and abs(int(whole[0])) >= _EXACT:
                 raise CellError("names no person: a float of 2^53 or more, which is inexact")
-            return cell if whole is None else whole[0]
+            return _visible(cell) if whole is None else whole[0]
         case Labelled(value, _):
             return person_of(value, mark)
         case Decimal() if cell == cell.to_integral_value() and cell.adjusted() <= _MOST_DIGITS:
@@ -215,6 +216,16 @@ class MissingCodes:
                 return Decimal(cell.replace(",", "."))
             case _:
                 return cell
+
+
+def _visible(name: str) -> str:
+    """Return a name, or raise `CellError` if what nobody sees would make another of it."""
+    for end in (name[0], name[-1]):
+        if unicodedata.category(end) in ("Cf", "Cc"):
+            raise CellError(
+                f"names no person: begins or ends with the invisible U+{ord(end):04X}; delete it"
+            )
+    return name
 
 
 def _exact_digits(whole: Decimal, fault: str) -> str:

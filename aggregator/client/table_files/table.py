@@ -52,16 +52,24 @@ class Table:
         """Whether there is a column of this name."""
         return name_of(name) in self.names
 
+    @property
+    def said_names(self) -> str:
+        """The names of columns for a message, which says if some have none, as below a title."""
+        given = [*filter(None, self.names)]
+        more = f" and {len(given) - _SHOWN} more" if len(given) > _SHOWN else ""
+        unnamed = len(self.names) - len(given)
+        title = "; if these are no names of columns, delete the lines above those that are"
+        hint = f" and {unnamed} without names{title}" if unnamed else ""
+        return f"{', '.join(given[:_SHOWN]) or 'none'}{more}{hint}"
+
     def places(self, columns: Sequence[str]) -> list[int]:
         """Return the places of columns, or raise `CellError`."""
         absent = [name for name in dict.fromkeys(columns) if not self.has(name)]
         if absent:
             plural = "s" if len(absent) > 1 else ""
-            has = ", ".join([*self.names][:_SHOWN]) or "none"
-            more = f" and {len(self.names) - _SHOWN} more" if len(self.names) > _SHOWN else ""
             raise CellError(
                 f"column{plural} {', '.join(map(repr, absent))}: not in {self.source}, which has "
-                f"{has}{more}{self.hint}"
+                f"{self.said_names}{self.hint}"
             )
         return [self._place(name_of(name)) for name in columns]
 

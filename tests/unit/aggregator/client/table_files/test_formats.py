@@ -224,6 +224,16 @@ def test_a_formula_that_nobody_has_computed_is_neither_empty_nor_0(
         number_of(found[0][1], ".")
 
 
+def test_a_title_above_the_names_is_what_a_missing_column_is_said_to_come_from() -> None:
+    rows = [["Visits in 2026", "", ""], ["time", "a", "b"], ["2026-11-03", "1", "2"]]
+    text = "\n".join(",".join(row) for row in rows)
+    for data in (text.encode(), workbook({"A": rows})):
+        with pytest.raises(
+            CellError, match=r"has Visits in 2026 and 2 without names; .* delete the"
+        ):
+            cells(data, "a")
+
+
 def test_a_sheet_is_named_if_there_are_several() -> None:
     data = workbook({"A": [["x"], [1]], "Bögen": [["x"], [2]]})
     with pytest.raises(CellError, match="has several sheets, 'A', 'Bögen': name one with --sheet"):

@@ -248,6 +248,15 @@ def test_digits_that_were_cut_off_or_grouped_name_nobody(cell: object, mark: str
         persons(cell, mark=mark)
 
 
+@pytest.mark.parametrize(
+    "cell", ["\u200f17", "17\u200b", "\ufeffann", "ann\u00ad", "17\x08"], ids=ascii
+)
+def test_a_name_with_what_nobody_sees_at_its_ends_is_refused(cell: str) -> None:
+    with pytest.raises(CellError, match=r"names no person: .* invisible U\+[0-9A-F]{4}; delete it"):
+        persons(cell)
+    assert persons("a\u200cb") == ["a\u200cb"]
+
+
 def test_a_code_that_is_text_names_nobody_and_a_number_may_be_a_persons() -> None:
     table = Table.of_rows(
         ["person", *HEAD.split(",")], [[each, *ROW.split(",")] for each in ("99", "n/a")]
