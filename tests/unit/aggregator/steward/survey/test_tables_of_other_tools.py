@@ -64,6 +64,27 @@ def with_(**answers: object) -> Given:
     return tuple(places.values())
 
 
+@pytest.mark.parametrize(
+    ("cell", "time_format"),
+    [
+        ("2026/11/03 3:08:47 PM GMT+1", "%Y/%m/%d %I:%M:%S %p GMT+1"),
+        ("11/03/2026 15:08:47", "%m/%d/%Y %H:%M:%S"),
+        ("03.11.2026 15:08", "%d.%m.%Y %H:%M"),
+        ("03/11/2026 15:08", "%d/%m/%Y %H:%M"),
+        ("2026-11-03T15:08:47", None),  # KoBo
+        ("2026-11-03 15:08:47", None),  # Qualtrics
+    ],
+)
+def test_times_of_the_tools_in_the_document_are_read_as_it_says(
+    cell: str, time_format: str | None
+) -> None:
+    document = (Path(__file__).parents[5] / "docs/tables.md").read_text(encoding="utf-8")
+    assert time_format is None or f'"{time_format}"' in document
+    assert list(read(changed(time=cell), Columns("time", time_format=time_format)).by_start) == [
+        MONDAY
+    ]
+
+
 def test_every_option_of_microsoft_forms_is_followed_by_the_separator() -> None:
     assert rows(DATA / "microsoft-forms/in.csv") == [
         with_(likes=(0, 1)),
