@@ -11,8 +11,8 @@ from typing_extensions import override
 
 from aggregator.client.survey.answers import Answer
 from aggregator.client.survey.numbers import Grid, as_text
-from aggregator.client.table_files.cells import Cell, CellError
-from aggregator.client.table_files.laws import number_of
+from aggregator.client.table_files.cells import Cell, CellError, Labelled, shown
+from aggregator.client.table_files.laws import number_of, words_of
 from aggregator.collector.results import Noised, Quantile, VarianceOfSome, combination
 from aggregator.steward.survey.designs import NO_ANSWER, Design, Figure, Sums
 from aggregator.steward.survey.exact import Exact
@@ -222,6 +222,15 @@ class Scale(Question):
         label = self.label_in(cells[0], decimal_mark)
         if label in self.labels:
             return label
+        is_other = isinstance(cells[0], Labelled) and label not in words_of(
+            cells[0].value, decimal_mark
+        )
+        if self.labels and is_other:
+            # Its numbers may run the other way, as German marks do, of which 1 is the best.
+            raise CellError(
+                f"must be one of {', '.join(map(repr, self.labels))}, not {shown(cells[0])}: label "
+                "the numbers as the survey does, or not at all"
+            )
         try:
             return number_of(cells[0], decimal_mark)
         except CellError:

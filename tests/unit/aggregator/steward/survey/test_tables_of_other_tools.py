@@ -395,6 +395,19 @@ def test_a_code_is_no_number_if_its_label_is_another(cells: dict[str, Labelled])
         labelled(**cells)
 
 
+def test_a_point_of_a_scale_with_other_labels_may_be_the_opposite() -> None:
+    text = (DATA / "base.toml").read_text(encoding="utf-8")
+    named = text.replace("high = 5", 'high = 2\nlow = 1\nlabels = ["bad", "good"]')
+    stars = survey_from_toml(named).questions[4].question
+    assert [
+        stars.read([each]).answer for each in ("good", Decimal(1), Labelled(Decimal(1), "good"))
+    ] == [(1,), (0,), (1,)]
+    with pytest.raises(
+        CellError, match=r"'bad', 'good', not '1' \('sehr gut'\): label the numbers"
+    ):
+        stars.read([Labelled(Decimal(1), "sehr gut")])
+
+
 def test_a_number_is_one_whatever_its_label_says_of_it() -> None:
     words = {"age": Labelled(Decimal(40), "40 or more"), "stars": Labelled(Decimal(3), "so so")}
     assert labelled(**words) == [USUAL]
