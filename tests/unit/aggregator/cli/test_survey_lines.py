@@ -1,6 +1,7 @@
 """What `prio survey` prints: a column for each window, rounded numbers, a line for each reason."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -192,10 +193,28 @@ def test_a_dry_run_prints_what_was_read_as_one_document(made: tuple[Path, Path])
         "dry_run": True,
         "rows": 2,
         "windows": 1,
+        "by_window": [{"start": "2026-11-02T00:00Z", "rows": 2}],
         "questions": [
-            {"name": "department", "answers": 1, "missing": 1, "clipped": 0},
-            {"name": "age", "answers": 2, "missing": 0, "clipped": 0},
+            {
+                "name": "department",
+                "columns": ["department"],
+                "answers": 1,
+                "missing": 1,
+                "clipped": 0,
+                "ranges": {},
+                "most_frequent": [["surgery", 1]],
+            },
+            {
+                "name": "age",
+                "columns": ["age"],
+                "answers": 2,
+                "missing": 0,
+                "clipped": 0,
+                "ranges": {"": ["4", "5"]},
+                "most_frequent": [],
+            },
         ],
+        "missing_never_found": [],
     }
 
 
@@ -217,7 +236,7 @@ def test_a_time_column_need_not_be_named_and_without_one_upload_says_what_to_do(
 ) -> None:
     answers = tmp_path / "answers.csv"
     upload = ("survey", "upload", made[0], answers, "--dry-run")
-    row = "department,age,{}\nsurgery,30,2021-02-04\n"
+    row = f"department,age,{{}}\nsurgery,30,{datetime.now(UTC):%Y-%m-%d}\n"
     answers.write_text(row.format("time"))
     done = run_here(*upload)
     assert (done.returncode, done.stdout.splitlines()[0]) == (
