@@ -1,7 +1,7 @@
 """What `prio survey` prints: a column for each window, rounded numbers, a line for each reason."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -11,8 +11,9 @@ from aggregator.collector.results import Noised, Table
 from aggregator.dap.ids import encode_base64url
 from aggregator.dp.rationals import at_most
 from aggregator.protocol.budget import cost
+from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_to_toml
-from tests.support.collector_world import MONDAY, WEEK, CollectorWorld, task_asking
+from tests.support.collector_world import MONDAY, WEEK, CollectorWorld
 from tests.support.commands import run_here
 from tests.support.ports import free_ports
 from tests.support.survey_folders import write_survey_folder
@@ -24,12 +25,18 @@ LONG_AGO = MONDAY - 300 * WEEK
 AGE = '[[question]]\nname = "age"\nkind = "number"\nlow = 0\nhigh = 120\nunit = "years"\n'
 
 
+def asked_from(first: datetime, **settings: str) -> Task:
+    """Return the task of a survey whose first week begins then."""
+    survey = VISITS + department(["surgery", "[red]medicine"]) + AGE
+    begins = survey.replace("first = 2026-11-02", f"first = {first:%Y-%m-%d}")
+    return task_of(begins, **settings)
+
+
 @pytest.fixture
 def made(tmp_path: Path) -> tuple[Path, ...]:
     """The survey's public file and a collector's service file, with the results of two weeks."""
     (port,) = free_ports(1)
-    survey = department(["surgery", "[red]medicine"]) + AGE
-    task = task_asking(survey, leader=f"http://127.0.0.1:{port}/")
+    task = asked_from(LONG_AGO, leader=f"http://127.0.0.1:{port}/")
     world = CollectorWorld(tmp_path, task)
     world.finish(task, LONG_AGO, [200, 400, 0, 600, 0, 24_000])
     world.finish(task, LONG_AGO + WEEK, [150, 450, 0, 600, 0, 30_000])
@@ -232,11 +239,13 @@ def test_what_all_windows_cost_is_said_as_the_ledger_will_say_it(tmp_path: Path)
 
 
 def test_a_time_column_need_not_be_named_and_without_one_upload_says_what_to_do(
-    made: tuple[Path, Path], tmp_path: Path
+    tmp_path: Path,
 ) -> None:
-    answers = tmp_path / "answers.csv"
-    upload = ("survey", "upload", made[0], answers, "--dry-run")
-    row = f"department,age,{{}}\nsurgery,30,{datetime.now(UTC):%Y-%m-%d}\n"
+    answers, file = tmp_path / "answers.csv", tmp_path / "task.toml"
+    now = datetime.now(UTC)
+    file.write_text(task_to_toml(asked_from(now - timedelta(days=now.weekday()))))
+    upload = ("survey", "upload", file, answers, "--dry-run")
+    row = f"department,age,{{}}\nsurgery,30,{now:%Y-%m-%d}\n"
     answers.write_text(row.format("time"))
     done = run_here(*upload)
     assert (done.returncode, done.stdout.splitlines()[0]) == (
