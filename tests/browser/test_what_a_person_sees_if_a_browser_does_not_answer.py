@@ -15,7 +15,12 @@ from tests.support.texts import WORD
 
 pytestmark = pytest.mark.slow
 
-SURVEY = VISITS.replace("= 3", "= 1") + department() + WORD
+# The week of the pair's clock.
+SURVEY = (
+    VISITS.replace("= 3", "= 1").replace("first = 2026-11-02", "first = 2023-11-13")
+    + department()
+    + WORD
+)
 
 _DEADLINE = 10_000
 """Milliseconds for which the page waits for the browser."""
