@@ -91,6 +91,10 @@ async def test_of_a_year_planned_with_four_releases_either_refuses_the_fifth_and
     quarters = [first - number * quarter * TIME_PRECISION for number in range(1, 5)]
     last_units = [start + (quarter - 1) * TIME_PRECISION for start in quarters]
     async with running(tmp_path, policy_to_mapping(policy), last_units) as pair:
+        pair.clock.advance(2 * quarter * TIME_PRECISION)
+        # Uploaded before the releases are used up: later ones are refused at once.
+        for start in (first, first + quarter * TIME_PRECISION):
+            await pair.upload(await pair.reports([0, 1, 2], start))
         for start in quarters:
             await pair.collect(pair.interval(start, quarter))
         if is_forgetful:
@@ -99,9 +103,7 @@ async def test_of_a_year_planned_with_four_releases_either_refuses_the_fifth_and
             )
         services = (pair.leader, pair.helper)
         calls = [service.entropy.calls for service in services]
-        pair.clock.advance(2 * quarter * TIME_PRECISION)
         for start in (first, first + quarter * TIME_PRECISION):
-            await pair.upload(await pair.reports([0, 1, 2], start))
             asked = await pair.ask(pair.interval(start, quarter))
             await pair.work_until_idle()
             refused = await pair.poll(asked.headers["location"])

@@ -143,7 +143,9 @@ def test_every_figure_by_group_holds() -> None:
     made = random.Random("groups")  # noqa: S311  made-up answers
     read: list[list[Answer | None]] = [
         [
-            question.read(ANSWERS[kind](made)).answer if made.randrange(6) else None
+            question.read([*map(cell_of, ANSWERS[kind](made))]).answer
+            if made.randrange(6)
+            else None
             for (question, _), kind in zip(
                 asked.sheet.asked, ("yes-no", "choice", "number"), strict=True
             )

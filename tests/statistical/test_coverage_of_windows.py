@@ -21,6 +21,7 @@ from fractions import Fraction
 
 import pytest
 
+from aggregator.client.table_files.cells import cell_of
 from aggregator.collector.documents import result_document
 from aggregator.collector.results import Batch, Noised, Quantile, Quantity, compare, total
 from aggregator.collector.results.result import collection_request, open_result
@@ -110,7 +111,7 @@ def answers(task: Task, made: random.Random) -> Iterator[list[int]]:
     circuit, ((question, _),) = sheet.circuit, sheet.asked
     while True:
         cells = [_answer(question.name, made) for _ in range(PEOPLE)]
-        read = [sheet.measurement([question.read([each]).answer]) for each in cells]
+        read = [sheet.measurement([question.read([cell_of(each)]).answer]) for each in cells]
         yield circuit.truncate(circuit.encode(read)).sum(axis=0).to_ints()
 
 
