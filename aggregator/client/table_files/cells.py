@@ -8,12 +8,11 @@ number, a label or a person is expected.
 import dataclasses
 import enum
 import math
-import unicodedata
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import TypeAlias
 
-from aggregator.client.text.unassigned import unassigned
+from aggregator.client.text.strings import composed
 from aggregator.errors import ParameterError
 
 _SHOWN = 40
@@ -75,18 +74,6 @@ def cell_of(value: object) -> Cell:
             return tuple(map(_item, value))
         case _:
             return _typed(value)
-
-
-def composed(text: str) -> str:
-    """Return NFC of a text by Unicode 14.0, which every version of Python knows.
-
-    People and written answers are compared over years: a newer Python must not rename anybody.
-    """
-    if text.isascii():
-        return text
-    parts = unassigned().split(text)
-    parts[::2] = [unicodedata.normalize("NFC", part) for part in parts[::2]]
-    return "".join(parts)
 
 
 def plain(number: Decimal) -> str:

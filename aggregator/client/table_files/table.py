@@ -4,7 +4,8 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
-from aggregator.client.table_files.cells import Cell, CellError, cell_of, composed
+from aggregator.client.table_files.cells import Cell, CellError, cell_of
+from aggregator.client.text.strings import composed
 
 Line: TypeAlias = tuple[int, Sequence[Cell]]
 """A row's line, as a spreadsheet shows it: that of the names is 1. And its cells."""

@@ -68,12 +68,23 @@ def fingerprint(normal: str, meaning: bytes) -> int:
 
 
 def composed(text: str) -> str:
-    """Return NFC(text), in time that grows with its length and no faster."""
-    return text if text.isascii() else unicodedata.normalize("NFC", _ordered(text))
+    """Return NFC(text) by Unicode 14.0, in time that grows with its length and no faster.
+
+    People, labels and answers are compared over years: a newer Python must not rename anybody.
+    """
+    if text.isascii():
+        return text
+    parts = unassigned().split(text)
+    parts[::2] = map(_composed, parts[::2])
+    return "".join(parts)
 
 
 def _folded(part: str) -> str:
-    return composed(_ordered(part).casefold())
+    return _composed(_ordered(part).casefold())
+
+
+def _composed(part: str) -> str:
+    return unicodedata.normalize("NFC", _ordered(part))
 
 
 def _ordered(part: str) -> str:

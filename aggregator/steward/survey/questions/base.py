@@ -9,12 +9,12 @@ from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from aggregator.client.survey.alternatives import Labels
+from aggregator.client.survey.alternatives import Labels, comparable
 from aggregator.client.survey.answers import Amount, Amounts, Answer, One
 from aggregator.client.survey.answers import Question as ClientQuestion
 from aggregator.client.survey.numbers import Beyond, Grid, Ranges, Unfit
 from aggregator.client.survey.read_meaning import question_of
-from aggregator.client.table_files.cells import Cell, CellError, composed, shown
+from aggregator.client.table_files.cells import Cell, CellError, shown
 from aggregator.client.table_files.laws import words_of
 from aggregator.collector.results import Noised, ratio
 from aggregator.errors import ParameterError
@@ -155,7 +155,7 @@ class Question(BaseModel, ABC):
 
     @cached_property
     def _labels(self) -> Mapping[str, str]:
-        return {composed(label.strip()): label for label in self.labels_in_tables}
+        return {comparable(label): label for label in self.labels_in_tables}
 
     @abstractmethod
     def designs(self) -> tuple[Design, ...]:

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Sequence
 
-from aggregator.client.table_files.cells import CellError, composed
+from aggregator.client.survey.alternatives import comparable
+from aggregator.client.table_files.cells import CellError
 
 _END = r"[\s\])}>\"']*$"
 
@@ -28,8 +29,8 @@ def in_order(question: str, columns: Sequence[str], labels: Sequence[str]) -> li
 
 def _label_of(column: str, labels: Sequence[str]) -> int | None:
     """Return the place of the one label that a column's name has; None if it is not clear."""
-    name = composed(column).casefold()
-    written = [re.escape(composed(label.strip()).casefold()) for label in labels]
+    name = comparable(column).casefold()
+    written = [re.escape(comparable(label).casefold()) for label in labels]
     for after in (_END, r"(?![^\W_])"):
         found = [
             place

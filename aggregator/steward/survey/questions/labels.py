@@ -8,14 +8,7 @@ from typing_extensions import override
 
 from aggregator.client.survey.alternatives import comparable
 from aggregator.client.survey.answers import Answer
-from aggregator.client.table_files.cells import (
-    Cell,
-    CellError,
-    Labelled,
-    composed,
-    shown,
-    text_cell,
-)
+from aggregator.client.table_files.cells import Cell, CellError, Labelled, shown, text_cell
 from aggregator.client.table_files.laws import truth_of, words_of
 from aggregator.steward.survey.designs import Design
 from aggregator.steward.survey.questions.base import (
@@ -100,7 +93,7 @@ class Multiple(Question):
                 f"{self.name}: is read from one column, or from {len(self.labels)}, one for each "
                 f"label, and not from {len(columns)}"
             )
-        unclear = [label for label in self.labels if truth_of(composed(label), ".") is not None]
+        unclear = [label for label in self.labels if truth_of(comparable(label), ".") is not None]
         if unclear:
             raise CellError(
                 f"{self.name}: has the label {unclear[0]!r}, so that columns of each label would "
@@ -120,7 +113,7 @@ class Multiple(Question):
         (cell,) = cells
         if isinstance(cell, tuple):
             return [self.label_in(each, decimal_mark) for each in cell]
-        nothing = composed(self.nothing.strip())
+        nothing = comparable(self.nothing)
         if nothing in words_of(cell, decimal_mark):
             return []
         word = self.label_in(cell, decimal_mark)
@@ -186,7 +179,7 @@ def _is_chosen(label: str, cell: Cell, decimal_mark: str) -> bool:
     if cell is None:
         return False
     words = words_of(cell, decimal_mark)
-    if composed(label.strip()) in words:
+    if comparable(label) in words:
         return True
     ticks = [_TICKS[word.lower()] for word in words if word.lower() in _TICKS]
     chosen = ticks[0] if ticks else truth_of(cell, decimal_mark)

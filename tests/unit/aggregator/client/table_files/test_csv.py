@@ -4,7 +4,8 @@ import io
 
 import pytest
 
-from aggregator.client.table_files.cells import CellError
+from aggregator.client.survey.alternatives import comparable
+from aggregator.client.table_files.cells import CellError, text_cell
 from aggregator.client.table_files.csv_tables import csv_table
 
 
@@ -63,3 +64,9 @@ def test_what_has_no_names_has_no_columns(text: str) -> None:
 def test_another_delimiter_is_asked_for() -> None:
     with pytest.raises(CellError, match="is it separated by ';' and not by ','"):
         lines("a;b\n1;2\n", "b", delimiter=",")
+
+
+def test_a_cell_of_very_many_accents_is_read_at_once_and_as_the_client_compares_it() -> None:
+    """Python's own normal form would take hours."""
+    marks = "e" + "\u0301\u0323" * 200_000
+    assert text_cell(f" {marks} ") == comparable(marks)
