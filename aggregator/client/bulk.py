@@ -10,7 +10,7 @@ import functools
 import itertools
 import threading
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from contextvars import copy_context
@@ -22,6 +22,8 @@ from aggregator.client.passes import Pass, Reason
 from aggregator.client.records import Outcome, Record, State
 from aggregator.client.reporter import Reporter, Stored
 from aggregator.client.sender import Later
+from aggregator.protocol.task import Task
+from aggregator.vdaf.circuits.measurements import Measurement, MeasurementError
 
 PEOPLE_AT_ONCE = 1000
 """How many people's reports are stored by one transaction, and settled by one."""
@@ -69,11 +71,7 @@ class Uploaded:
     @property
     def counted(self) -> int:
         """How many reports the leader counts that this call made, or that waited."""
-        return sum(
-            count
-            for (_, outcome), count in self.outcomes.items()
-            if outcome is not None and outcome.state is State.COUNTED
-        )
+        return told_apart(self.of(*(task for task, _ in self.outcomes)))[0]
 
     def of(self, *tasks: bytes) -> Counter[Outcome | None]:
         """Return how many reports of some tasks had each outcome."""
@@ -107,7 +105,8 @@ def upload(
     """
     call = _Call(reporter, outbox, settled, sleep)
     if reporter.waiting():
-        call.send(lambda: reporter.flush(now=True))
+        flush = functools.partial(reporter.flush, now=True)
+        call.send(flush, flush)
     if call.found.reason is not None:
         return call.found_in_all()
     with closing(
@@ -121,6 +120,35 @@ def upload(
             if call.found.reason is not None:
                 break
     return call.found_in_all()
+
+
+def told_apart(outcomes: Counter[Outcome | None]) -> tuple[int, Counter[str]]:
+    """Return how many reports are counted, and how many are not, by the draft's name of the reason.
+
+    Those of people who have answered in another task are neither.
+    """
+    counted, refused = 0, Counter[str]()
+    for outcome, count in outcomes.items():
+        if outcome is None:
+            continue
+        if outcome.state is State.COUNTED:
+            counted += count
+        elif outcome.state is not State.WAITING:
+            refused[outcome.reason] += count  # some may be late here and refused there
+    return counted, refused
+
+
+def check_range(task: Task, measurements: Sequence[Measurement]) -> None:
+    """Refuse measurements of which one is out of range, without the memory of all encodings.
+
+    Raises:
+        MeasurementError: The message names its place, from 0, and the limit.
+    """
+    for start in range(0, len(measurements), PEOPLE_AT_ONCE):
+        try:
+            task.prio3.circuit.encode(measurements[start : start + PEOPLE_AT_ONCE])
+        except MeasurementError as error:
+            raise error.moved_by(start) from None
 
 
 def groups_of(people: Iterable[_T], room: int) -> Iterator[Sequence[_T]]:
@@ -157,9 +185,9 @@ class _Call:
         self.found.declined = {key: why for key, why in declined.items() if key in waiting}
         return self.found
 
-    def send(self, rest: Callable[[], Pass]) -> None:
-        """Send the rest again while a pass is cut; set the reason if that does not help."""
-        done, attempt = rest(), 1
+    def send(self, all_of_it: Callable[[], Pass], rest: Callable[[], Pass]) -> None:
+        """Send it, and the rest again while a pass is cut; set the reason if that does not help."""
+        done, attempt = all_of_it(), 1
         self._note(done)
         while done.is_cut:
             if attempt == ATTEMPTS or done.reason not in PASSING:
@@ -178,7 +206,10 @@ class _Call:
             self.found.reason = next(reversed(self.found.declined.values()))
             return
         settled = self.found.outcomes.total()
-        self.send(functools.partial(_rest_sent, self._reporter, self._outbox, stored.by_task))
+        self.send(
+            lambda: self._reporter.deliver(stored.by_task),
+            lambda: self._reporter.deliver(self._rest_of(stored)),
+        )
         self._left += made - (self.found.outcomes.total() - settled)
 
     def store(self, group: Sequence[Put]) -> Stored | None:
@@ -198,6 +229,13 @@ class _Call:
         self.found.unmade.update(task.task_id.value for put in new for task, _ in put.parts)
         self.found.reason = reason
         return None
+
+    def _rest_of(self, stored: Stored) -> dict[bytes, list[Record]]:
+        """Return the records of a group that still wait, in the order they were sent in before."""
+        return {
+            task: self._outbox.records([record.key for record in records])
+            for task, records in stored.by_task.items()
+        }
 
     def leave_out(self, before: Sequence[Put]) -> None:
         """Note what became of puts that are not new."""
@@ -220,15 +258,6 @@ class _Call:
 
     def _pause(self, attempt: int) -> None:
         self._sleep(min(2.0 ** (attempt - 1), _LONGEST_PAUSE))
-
-
-def _rest_sent(
-    reporter: Reporter, outbox: Outbox, by_task: Mapping[bytes, Sequence[Record]]
-) -> Pass:
-    """Send those records of a group that still wait, in the requests they were sent in before."""
-    waiting = outbox.waiting_keys()
-    rest = {task: [r for r in records if r.key in waiting] for task, records in by_task.items()}
-    return reporter.deliver(rest)
 
 
 def _made_ahead(

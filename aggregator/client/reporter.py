@@ -36,6 +36,9 @@ from aggregator.vdaf.circuits.measurements import Measurement
 
 MAX_AGE_SECONDS = 14 * DAY
 
+NO_AGE = 2**62
+"""Seconds after which a report is given up: whoever calls again decides that, or the leader."""
+
 Beside = tuple[Task, Settled]
 """A task whose reports go with another's, and the callback for their outcomes."""
 

@@ -65,7 +65,7 @@ def upload_list(
                 f"state: the report that waits in {outbox.path} for measurement {int(place) + 1} "
                 "is of another measurement: give the same ones, in their order, or another file"
             )
-    task.prio3.circuit.encode(measurements)  # refuses what is out of range
+    bulk.check_range(task, measurements)
 
     puts = (
         Put([(task, each)], seconds, claim=str(place), digest=_digest(each))
@@ -89,7 +89,7 @@ def upload_of_persons(
     many reports as the task allows are left out. Takes and raises what `upload_list` does.
     """
     task = reporter.task
-    task.prio3.circuit.encode(measurements)  # refuses what is out of range
+    bulk.check_range(task, measurements)
 
     def puts() -> Iterator[Put]:
         counted = Counter[str]()

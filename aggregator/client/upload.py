@@ -19,7 +19,7 @@ from aggregator.client.delivery import room_of
 from aggregator.client.making import Put
 from aggregator.client.outbox import Outbox
 from aggregator.client.records import Outcome, State
-from aggregator.client.reporter import Reporter
+from aggregator.client.reporter import NO_AGE, Reporter
 from aggregator.client.sender import REPORTS_PER_REQUEST, Sender
 from aggregator.clock import Clock, SystemClock
 from aggregator.entropy import Entropy
@@ -28,9 +28,6 @@ from aggregator.protocol.groups import check_kept
 from aggregator.protocol.requirements import Requirements
 from aggregator.protocol.task import Task
 from aggregator.vdaf.circuits.measurements import Measurement
-
-_FOR_EVER = 2**62
-"""Seconds after which a report is given up: the leader decides whether it is too old."""
 
 
 class UploadError(PeerError):
@@ -55,22 +52,8 @@ class UploadSummary:
         return self.accepted + sum(self.refused.values())
 
 
-class Client:
-    """Uploads measurements of one task.
-
-    Args:
-        task: What is measured, and who aggregates it.
-        outbox: Where reports wait, and where is kept what persons have sent; memory by default.
-        sender: Sends the requests; over HTTP without a proxy by default.
-        entropy: Where report ids, shares and HPKE keys come from.
-        clock: What time a report is of.
-        requirements: What the client requires of a task before it takes part.
-        keeps_places: Whether the caller keeps each person to one place of the task's group.
-        reports_per_request: The most reports of one request.
-
-    Raises:
-        ParameterError: The task protects too little.
-    """
+class _Uploads:
+    """What `Client` and `AsyncClient` are both made of."""
 
     def __init__(
         self,
@@ -96,13 +79,79 @@ class Client:
                 clock=self._clock,
                 sender=sender,
                 requirements=requirements,
-                max_age_seconds=_FOR_EVER,
+                max_age_seconds=NO_AGE,
                 reports_per_request=reports_per_request,
                 keeps_places=keeps_places,
             )
         except BaseException:
             self._close_outbox()
             raise
+
+    def close(self) -> None:
+        """Close the connections, and the outbox if it is in memory."""
+        self._reporter.close()
+        self._close_outbox()
+
+    def _upload(
+        self,
+        measurements: Sequence[Measurement],
+        person: str | None,
+        time: float | datetime | None,
+        progress: Callable[[int], None],
+    ) -> UploadSummary:
+        if person is None and not self._keeps_places:
+            check_kept(self._task)
+        seconds = self._clock.now() if time is None else _seconds(time)
+        bulk.check_range(self._task, measurements)
+        of_others = measurements if person is None else ()
+        if person is not None:
+            self._reporter.put_many(measurements, person=person, seconds=seconds)
+        puts = (Put([(self._task, each)], seconds) for each in of_others)
+        groups = bulk.groups_of(puts, room_of(self._task))
+        try:
+            done = bulk.upload(self._reporter, self._outbox, groups, settled=progress)
+        finally:  # also at Ctrl-C: what is uploaded next is not to bring it along
+            if self._owns_outbox:
+                self._forget()
+        return self._summary(done, len(measurements))
+
+    def _close_outbox(self) -> None:
+        if self._owns_outbox:
+            self._outbox.close()
+
+    def _summary(self, done: Uploaded, sent: int) -> UploadSummary:
+        accepted, refused = bulk.told_apart(done.of(self._task.task_id.value))
+        settled = accepted + refused.total()
+        if self._owns_outbox:
+            refused += Counter(done.declined.values())  # nobody sends them again
+        if done.reason is not None:
+            raise UploadError(
+                f"{done.reason}: the first {settled} of {sent} reports are settled; some of the "
+                "next may be counted, too"
+            )
+        return UploadSummary(accepted, dict(refused))
+
+    def _forget(self) -> None:
+        waiting = self._outbox.due(self._task.task_id.value, None)
+        self._outbox.settle([(record, Outcome(State.REFUSED)) for record in waiting])
+
+
+class Client(_Uploads):
+    """Uploads measurements of one task.
+
+    Args:
+        task: What is measured, and who aggregates it.
+        outbox: Where reports wait, and where is kept what persons have sent; memory by default.
+        sender: Sends the requests; over HTTP without a proxy by default.
+        entropy: Where report ids, shares and HPKE keys come from.
+        clock: What time a report is of.
+        requirements: What the client requires of a task before it takes part.
+        keeps_places: Whether the caller keeps each person to one place of the task's group.
+        reports_per_request: The most reports of one request.
+
+    Raises:
+        ParameterError: The task protects too little.
+    """
 
     def upload(
         self,
@@ -134,26 +183,7 @@ class Client:
         After an error, or Ctrl-C, what was not settled waits in the outbox and goes with the next
         upload; if the outbox is in memory, it is forgotten.
         """
-        if person is None and not self._keeps_places:
-            check_kept(self._task)
-        seconds = self._clock.now() if time is None else _seconds(time)
-        self._task.prio3.circuit.encode(measurements)  # refuses what is out of range
-        of_others = measurements if person is None else ()
-        if person is not None:
-            self._reporter.put_many(measurements, person=person, seconds=seconds)
-        puts = (Put([(self._task, each)], seconds) for each in of_others)
-        groups = bulk.groups_of(puts, room_of(self._task))
-        try:
-            done = bulk.upload(self._reporter, self._outbox, groups, settled=progress)
-        finally:  # also at Ctrl-C: what is uploaded next is not to bring it along
-            if self._owns_outbox:
-                self._forget()
-        return self._summary(done, len(measurements))
-
-    def close(self) -> None:
-        """Close the connections, and the outbox if it is in memory."""
-        self._reporter.close()
-        self._close_outbox()
+        return self._upload(measurements, person, time, progress)
 
     def __enter__(self) -> Self:
         return self
@@ -161,57 +191,9 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _close_outbox(self) -> None:
-        if self._owns_outbox:
-            self._outbox.close()
 
-    def _summary(self, done: Uploaded, sent: int) -> UploadSummary:
-        accepted, refused = 0, Counter[str]()
-        for outcome, count in done.of(self._task.task_id.value).items():
-            if outcome == Outcome(State.COUNTED):
-                accepted += count
-            elif outcome is not None:
-                refused[outcome.reason] += count
-        settled = accepted + refused.total()
-        if self._owns_outbox:
-            refused += Counter(done.declined.values())  # nobody sends them again
-        if done.reason is not None:
-            raise UploadError(
-                f"{done.reason}: the first {settled} of {sent} reports are settled; some of the "
-                "next may be counted, too"
-            )
-        return UploadSummary(accepted, dict(refused))
-
-    def _forget(self) -> None:
-        waiting = self._outbox.due(self._task.task_id.value, None)
-        self._outbox.settle([(record, Outcome(State.REFUSED)) for record in waiting])
-
-
-class AsyncClient:
+class AsyncClient(_Uploads):
     """`Client`, whose uploads run in a thread. Takes what `Client` takes."""
-
-    def __init__(
-        self,
-        task: Task,
-        outbox: Outbox | None = None,
-        *,
-        sender: Sender | None = None,
-        entropy: Entropy | None = None,
-        clock: Clock | None = None,
-        requirements: Requirements | None = None,
-        keeps_places: bool = False,
-        reports_per_request: int = REPORTS_PER_REQUEST,
-    ) -> None:
-        self._client = Client(
-            task,
-            outbox,
-            sender=sender,
-            entropy=entropy,
-            clock=clock,
-            requirements=requirements,
-            keeps_places=keeps_places,
-            reports_per_request=reports_per_request,
-        )
 
     async def upload(
         self,
@@ -222,13 +204,7 @@ class AsyncClient:
         progress: Callable[[int], None] = lambda _: None,
     ) -> UploadSummary:
         """See `Client.upload`; `progress` is called in the thread."""
-        return await asyncio.to_thread(
-            self._client.upload, measurements, person=person, time=time, progress=progress
-        )
-
-    def close(self) -> None:
-        """See `Client.close`."""
-        self._client.close()
+        return await asyncio.to_thread(self._upload, measurements, person, time, progress)
 
     async def __aenter__(self) -> Self:
         return self

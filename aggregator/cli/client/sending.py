@@ -4,7 +4,7 @@ import dataclasses
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import PeerError
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from aggregator.client.bulk import Uploaded
     from aggregator.client.stdlib_sender import HttpSender
     from aggregator.protocol.task import Task
-
-NO_AGE: Final = 2**62
-"""Seconds after which a report is given up: whoever calls again decides that, or the leader."""
 
 _MOST_BYTES = 2**40
 
@@ -126,17 +123,15 @@ def summary_of(
         is_kept: Whether reports that the leader does not take now are kept to be sent again; if
             not, they are refused.
     """
+    from aggregator.client.bulk import told_apart
+
     outcomes, before = found.of(*tasks), found.before_of(*tasks)
     if is_list:
         outcomes, before = outcomes + before, Counter()
-    refused, refused_before = Counter[str](), Counter[str]()
-    for some, refusals in ((outcomes, refused), (before, refused_before)):
-        for outcome, count in some.items():
-            if outcome is not None and outcome.reason:
-                refusals[outcome.reason] += count  # some may be late here and refused there
+    accepted, refused = told_apart(outcomes)
+    _, refused_before = told_apart(before)
     if not is_kept and found.reason is None:
         refused += Counter(found.declined.values())
-    accepted = sum(count for each, count in outcomes.items() if each and not each.reason)
     left = total - before.total() - accepted - refused.total()
     # What waited of another list is settled beyond `total`, and hides nothing of this one.
     known = sum(found.unmade[task] + (found.waiting[task] if is_kept else 0) for task in tasks)

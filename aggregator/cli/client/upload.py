@@ -10,7 +10,6 @@ import typer
 
 from aggregator.cli import faults
 from aggregator.cli.client.sending import (
-    NO_AGE,
     check_sent,
     note_others,
     outbox_in,
@@ -116,6 +115,7 @@ def upload(
     """
     from aggregator.cli.files import read_task
     from aggregator.client import MeasurementReader, Reporter, bulk
+    from aggregator.client.reporter import NO_AGE
     from aggregator.client.resuming import upload_list, upload_of_persons
     from aggregator.protocol.clear_text import check_endpoints
     from aggregator.protocol.groups import check_kept

@@ -231,9 +231,8 @@ class PairAudit:
         if found.reason is not None:
             is_away = found.reason in bulk.PASSING
             raise (PeerError if is_away else UploadError)(f"the leader: {found.reason}")
-        refused = Counter(found.declined.values())
-        for outcome, count in found.of(self.task.task_id.value).items():
-            refused += Counter({outcome.reason: count}) if outcome and outcome.reason else {}
+        _, refused = bulk.told_apart(found.of(self.task.task_id.value))
+        refused += Counter(found.declined.values())
         for reason, count in refused.items():
             raise AuditError(f"the leader refused {count} reports: {reason}")
 

@@ -11,7 +11,6 @@ import typer
 
 from aggregator.cli import faults
 from aggregator.cli.client.sending import (
-    NO_AGE,
     Summary,
     check_sent,
     note_others,
@@ -139,6 +138,7 @@ def upload(
     """
     from aggregator.cli.local.folder import public_file
     from aggregator.client import SurveyClient
+    from aggregator.client.reporter import NO_AGE
     from aggregator.clock import SystemClock
     from aggregator.protocol.clear_text import check_endpoints
     from aggregator.protocol.requirements import check_requirements

@@ -31,7 +31,9 @@ from aggregator.errors import ParameterError
 from aggregator.protocol.requirements import Requirements
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_to_toml
+from aggregator.vdaf.circuits import Histogram
 from aggregator.vdaf.circuits.measurements import Measurement
+from field import Vector
 from tests.support.clock import ManualClock
 from tests.support.entropy import SeededEntropy
 from tests.support.tasks import make_task
@@ -106,10 +108,21 @@ def test_a_datetime_without_a_zone_is_refused() -> None:
         client(ToldLeader()).upload([1], time=datetime(2026, 1, 1))  # noqa: DTZ001  that is it
 
 
-def test_a_measurement_out_of_range_leaves_all_others_unsent() -> None:
-    leader = ToldLeader()
-    with pytest.raises(ParameterError, match="measurement"):
-        client(leader).upload([0] * bulk.PEOPLE_AT_ONCE + [99])
+def test_a_measurement_out_of_range_is_named_by_its_place_and_leaves_all_others_unsent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without the memory that the encodings of a long list would take together."""
+    encoded, encode = list[int](), type(TASK.prio3.circuit).encode
+
+    def seen(circuit: Histogram, measurements: Sequence[Measurement]) -> Vector:
+        encoded.append(len(measurements))
+        return encode(circuit, measurements)
+
+    monkeypatch.setattr(type(TASK.prio3.circuit), "encode", seen)
+    leader, most = ToldLeader(), bulk.PEOPLE_AT_ONCE
+    with pytest.raises(ParameterError, match=f"measurement {3 * most}: "):
+        client(leader).upload([0] * 3 * most + [99])
+    assert encoded == [most, most, most, 1]
     assert leader.posts == []
 
 
