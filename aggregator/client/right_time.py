@@ -23,6 +23,9 @@ from aggregator.protocol.task import Task
 LOOK_SECONDS = 3600
 """How long an answer of both aggregators is relied on."""
 
+PATIENCE_SECONDS = 5.0
+"""How long an aggregator is waited for: somebody has answered, and waits to be told so."""
+
 NOBODYS = ReportId(bytes(ReportId.size))
 """The id under which a leader says of no report in particular what would become of one."""
 
@@ -70,13 +73,15 @@ class RightTime:
         """Return the time, in seconds since the epoch.
 
         It is this machine's if no aggregator can be reached, or none differs by more than the skew.
+        While one thread asks them again, others go by what they said before.
 
         Raises `TimeUnknown` if one differs, and the other does not say the same.
         """
-        with self._lock:
-            now, elapsed = self._clock.now(), self._elapsed()
-            is_set = self._base is None or abs(now - elapsed - self._base) > CLOCK_SKEW_SECONDS
-            if is_set or elapsed >= self._until:
+        if not self._lock.acquire(blocking=self._ahead is None or self._is_set()):
+            return self.known()
+        try:
+            is_set = self._is_set()
+            if is_set or self._elapsed() >= self._until:
                 self._look(is_set=is_set)
             if self._ahead is None:
                 raise TimeUnknown(
@@ -84,6 +89,13 @@ class RightTime:
                     "agree on the time: set it, or try again later"
                 )
             return self._clock.now() - self._ahead
+        finally:
+            self._lock.release()
+
+    def _is_set(self) -> bool:
+        """Whether nobody was asked yet, or this machine's clock was set since."""
+        base = self._clock.now() - self._elapsed()
+        return self._base is None or abs(base - self._base) > CLOCK_SKEW_SECONDS
 
     def known(self) -> int:
         """Return the time, by what was found before."""

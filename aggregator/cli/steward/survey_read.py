@@ -91,12 +91,10 @@ def _not_taken(tasks: "Sequence[Task]", seconds: int, now: int) -> str:
     if seconds < now - MAX_AGE_SECONDS:
         return f"too old: aggregators take reports of {MAX_AGE_SECONDS // 86_400} days"
     for task in tasks:
-        if task.interval is not None:
-            unit = task.time_precision
-            if seconds < task.interval.start.units * unit:
-                return "is before the survey begins"
-            if seconds >= task.interval.end.units * unit:
-                return "is after the survey's end"
+        if seconds < task.opens:
+            return "is before the survey begins"
+        if task.closes is not None and seconds >= task.closes:
+            return "is after the survey's end"
     return ""
 
 

@@ -23,7 +23,7 @@ from aggregator.client.making import Put
 from aggregator.client.outbox import MAX_BYTES, Outbox
 from aggregator.client.records import Outcome
 from aggregator.client.reporter import MAX_AGE_SECONDS, Reporter
-from aggregator.client.right_time import RightTime, word_now
+from aggregator.client.right_time import PATIENCE_SECONDS, RightTime, word_now
 from aggregator.client.sender import REPORTS_PER_REQUEST, Sender
 from aggregator.client.survey.answers import AnswerError, Entries
 from aggregator.client.survey.asked_survey import AskedSurvey, read_survey
@@ -130,13 +130,17 @@ class SurveyClient:
         else:
             self._outbox = Outbox(path.with_name(_OUTBOX) if outbox is None else outbox, max_bytes)
             self._owned.append(self._outbox.close)
+        asking: Sender
         if sender is None:
             from aggregator.client.stdlib_sender import HttpSender
 
-            sender = HttpSender()
-            self._owned.append(sender.close)
+            sender, asking = HttpSender(), HttpSender(PATIENCE_SECONDS)
+            self._owned += [sender.close, asking.close]
+        else:
+            asking = sender
         self._sender = sender
-        self._time = RightTime(self.asked.first, sender, self._clock)
+        # Over connections of its own: an answer does not wait behind an upload.
+        self._time = RightTime(self.asked.first, asking, self._clock)
         try:
             source = SystemEntropy() if entropy is None else entropy
             self._texts = _parts_of(self.asked, self._letters, self._outbox, source)

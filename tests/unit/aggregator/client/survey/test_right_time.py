@@ -1,5 +1,8 @@
 """An answer of now is of the window that holds now, whatever the machine's clock says."""
 
+import socket
+import threading
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,6 +23,7 @@ from aggregator.protocol.task_file import task_to_toml
 from tests.support.clock import ManualClock
 from tests.support.commands import run_here
 from tests.support.entropy import SeededEntropy
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.surveys import VISITS, department, task_of
 from tests.support.tasks import HELPER_URL, LEADER_URL
 from tests.support.told_leader import ToldLeader
@@ -213,3 +217,46 @@ def test_rows_of_a_window_that_takes_no_more_are_not_sent(
     assert done.returncode == 2
     assert "no more reports of 2027-02-08 to 2027-02-14 (report_dropped)" in done.stderr
     assert not leader.stored
+
+
+def test_an_answer_waits_for_no_aggregator_behind_an_upload_or_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aggregator.client.survey.client.PATIENCE_SECONDS", 0.05)
+    with ExitStack() as stack:
+        silent = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
+        leader, helper = (f"http://127.0.0.1:{each.getsockname()[1]}/" for each in silent)
+        task = task_of(VISITS + department(), leader=leader, helper=helper)
+        (tmp_path / "task.toml").write_text(task_to_toml(task))
+        client = SurveyClient(tmp_path / "task.toml", clock=ManualClock(TRUE))
+        stack.callback(client.close)
+        assert isinstance(client._sender, HttpSender)
+        with client._sender._lock:  # an upload that takes its time
+            client.put(ANSWERS, person="one")
+        assert client.reporter.waiting() == 1
+
+
+def test_while_one_thread_asks_again_what_time_it_is_others_go_by_what_was_said(
+    tmp_path: Path,
+) -> None:
+    world, since = World(tmp_path, -13 * HOUR), [0.0]
+    time = RightTime(world.task, world.leader, world.clock, lambda: since[0])
+    assert time.now() == TRUE
+    since[0] += LOOK_SECONDS
+    world.clock.advance(LOOK_SECONDS)
+    is_asked, may_answer, get = threading.Event(), threading.Event(), world.leader.get
+
+    def slow(url: str, message: str, limit: int) -> bytes:
+        is_asked.set()
+        assert may_answer.wait(PATIENCE_SECONDS)
+        return get(url, message, limit)
+
+    world.leader.get = slow  # type: ignore[method-assign]  # an aggregator that takes its time
+    asking = threading.Thread(target=time.now)
+    asking.start()
+    try:
+        assert is_asked.wait(PATIENCE_SECONDS)
+        assert time.now() == TRUE + LOOK_SECONDS
+    finally:
+        may_answer.set()
+        asking.join()
