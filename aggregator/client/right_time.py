@@ -26,9 +26,6 @@ LOOK_SECONDS = 3600
 PATIENCE_SECONDS = 5.0
 """How long an aggregator is waited for: somebody has answered, and waits to be told so."""
 
-NOBODYS = ReportId(bytes(ReportId.size))
-"""The id under which a leader says of no report in particular what would become of one."""
-
 _STATUS_SIZE = ReportId.size + 1
 _AGAIN_SECONDS = 60
 _MOST_CONFIG_BYTES = 2**16 + 1
@@ -143,6 +140,6 @@ def word_now(task: Task, sender: Sender) -> str | None:
     except (Later, Refused, TooLarge, DecodeError):
         return None
     for each in statuses:
-        if each.id == NOBODYS:
+        if each.id == ReportId.of_none():
             return task.profile.report_error(each.error).draft_name
     return None

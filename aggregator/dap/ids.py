@@ -95,6 +95,11 @@ class ReportId(Identifier):
 
     size: ClassVar[int] = 16
 
+    @classmethod
+    def of_none(cls) -> Self:
+        """Return the id under which a leader says what a report of now would be told."""
+        return cls(bytes(cls.size))
+
 
 @dataclass(frozen=True, slots=True)
 class BatchId(Identifier):

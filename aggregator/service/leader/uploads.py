@@ -56,9 +56,6 @@ GROUP_TASKS = 32
 _CHECKS = 5
 """How many times a request is checked, if tasks or keys change each time before it is stored."""
 
-NOBODYS = ReportId(bytes(ReportId.size))
-"""The id under which a client without reports is told what one would be."""
-
 _THREADS = 4
 """How many requests are checked at once; the interpreter lock would let no more run."""
 
@@ -223,7 +220,7 @@ class Uploads:
         if why is None:
             return UploadErrors(())
         code = task.profile.code(task.profile.at_upload.get(why, why))
-        return UploadErrors((ReportUploadStatus(NOBODYS, code),))
+        return UploadErrors((ReportUploadStatus(ReportId.of_none(), code),))
 
     async def _write(self, upload: _Upload) -> list[ReportError | None]:
         """Store a piece of a request; return the outcomes of its reports (`put_reports`)."""

@@ -7,7 +7,7 @@ rationals, kept as text. `journal` keeps a copy of the charges where no backup c
 
 import dataclasses
 
-from sqlalchemy import ColumnElement, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, bindparam, delete, func, insert, select, update
 
 from aggregator.dp.filters import Cost
 from aggregator.dp.group import Group
@@ -18,6 +18,14 @@ from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.backends import Conflict
 from aggregator.service.storage.engine.states import LedgerState
 from aggregator.service.storage.engine.transaction import Transaction
+
+_ENTRY = tables.ledger.c
+_MADE = select(func.count()).select_from(
+    select(_ENTRY.id)
+    .where(_ENTRY.task == bindparam("of_task"), _ENTRY.state != LedgerState.RESERVED)
+    .limit(bindparam("most"))
+    .subquery()
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -186,14 +194,8 @@ def releases_made(tx: Transaction, task_id: bytes) -> int:
 
 def is_used_up(tx: Transaction, task_id: bytes, most: int) -> bool:
     """Return whether a task has made all its releases; one that is under way may still fail."""
-    entry = tables.ledger.c
-    made = (
-        select(entry.id)
-        .where(entry.task == tx.task_key(task_id), entry.state != LedgerState.RESERVED)
-        .limit(most)
-    )
-    counted = select(func.count()).select_from(made.subquery())
-    return tx.connection.execute(counted).scalar_one() >= most
+    ((made,),) = tx.run(_MADE, {"of_task": tx.task_key(task_id), "most": most})
+    return int(made) >= most
 
 
 def has_released(tx: Transaction, population: str) -> bool:

@@ -115,3 +115,18 @@ def test_one_release_without_an_epsilon_leaves_a_population_without_one(store: D
         )
     together = store.read_sync("spent", lambda tx: cost_of_a_person(costs_in(tx, "patients")))
     assert together == Cost(None, rho_of_pure(Fraction(1)) + Fraction(1, 7))
+
+
+def test_releases_are_used_up_once_all_are_made_and_not_while_one_is_under_way(
+    store: Database,
+) -> None:
+    def is_used_up(most: int) -> bool:
+        return store.run_sync("look", lambda tx: ledger.is_used_up(tx, TASK_ID, most))
+
+    assert is_used_up(0)
+    assert not is_used_up(1)
+    for start in range(2):
+        store.run_sync("reserve", lambda tx, s=start: reserve(tx, TASK_ID, units(s, s + 1), TENTH))
+    assert not is_used_up(1)
+    store.run_sync("settle", lambda tx: settle(tx, TASK_ID, units(0, 1)))
+    assert (is_used_up(1), is_used_up(2)) == (True, False)
