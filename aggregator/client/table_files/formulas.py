@@ -9,14 +9,16 @@ import io
 import re
 import zipfile
 
+_IN = r"(?:\w+:)?"  # a namespace, which some programs write out
 _FORMULA = re.compile(
-    r"<c\b([^>]*)>\s*<f\b[^>]*?(?:/>|>[^<]*</f>)\s*(?:<v\b[^>]*?(?:/>|>([^<]*)</v>))?"
+    rf"<{_IN}c\b([^>]*)>\s*<{_IN}f\b[^>]*?(?:/>|>[^<]*</{_IN}f>)"
+    rf"\s*(?:<{_IN}v\b[^>]*?(?:/>|>([^<]*)</{_IN}v>))?"
 )
 _PLACE = re.compile(r'\br="([A-Z]{1,3})([0-9]{1,7})"')
 _IS_TEXT = re.compile(r'\bt="str"')
-_IS_TO_BE_COMPUTED = re.compile(r'<calcPr\b[^>]*\bfullCalcOnLoad="(?:1|true)"')
-_SHEET = re.compile(r"<(?:\w+:)?sheet\b[^>]*>")
-_RELATION = re.compile(r"<(?:\w+:)?Relationship\b[^>]*>")
+_IS_TO_BE_COMPUTED = re.compile(rf'<{_IN}calcPr\b[^>]*\bfullCalcOnLoad="(?:1|true)"')
+_SHEET = re.compile(rf"<{_IN}sheet\b[^>]*>")
+_RELATION = re.compile(rf"<{_IN}Relationship\b[^>]*>")
 
 
 def not_computed(data: bytes, sheet: str) -> frozenset[tuple[int, int]]:
@@ -34,7 +36,7 @@ def not_computed(data: bytes, sheet: str) -> frozenset[tuple[int, int]]:
     is_all = _IS_TO_BE_COMPUTED.search(book) is not None
     return frozenset(
         (int(place[2]), _number(place[1]))
-        for cell in (_FORMULA.finditer(text) if "<f" in text else ())
+        for cell in (_FORMULA.finditer(text))
         if is_all or not (cell[2] or _IS_TEXT.search(cell[1]))
         if (place := _PLACE.search(cell[1]))
     )

@@ -1,6 +1,9 @@
 """A file is what its first bytes say, and text is in the encoding that is said."""
 
 import gzip
+import io
+import re
+import zipfile
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -12,6 +15,7 @@ import pytest
 from aggregator.client.table_files import typed_files
 from aggregator.client.table_files.cells import Cell, CellError, Labelled
 from aggregator.client.table_files.formats import table_in, table_of
+from aggregator.client.table_files.formulas import not_computed
 from aggregator.client.table_files.laws import number_of, person_of, written_in
 from aggregator.errors import ConfigurationError, ParameterError
 from tests.support.workbooks import Formula, workbook
@@ -307,3 +311,15 @@ def test_a_library_that_is_not_there_is_named_with_its_extra(
     ):
         with pytest.raises(ConfigurationError, match=said):
             cells(data, "x")
+
+
+def test_a_formula_is_found_whatever_prefix_a_program_gives_the_elements_of_a_sheet() -> None:
+    book = workbook({"A": [["x"], [Formula("20+21")], [Formula("1", 1)]]})
+    file = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(book)) as old, zipfile.ZipFile(file, "w") as new:
+        for name in old.namelist():
+            text = old.read(name).decode()
+            if name.startswith("xl/worksheets/"):
+                text = re.sub(r"<(/?)(\w)", r"<\1x:\2", text).replace(" xmlns=", " xmlns:x=")
+            new.writestr(name, text)
+    assert not_computed(file.getvalue(), "A") == not_computed(book, "A") == {(2, 0)}
