@@ -7,11 +7,13 @@ the disk is gone.
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -40,16 +42,16 @@ tasks = 8
     for name in ("hurt", "help")
 )
 
-_SCRIPT = f"""
+_SCRIPT = """
 import sys
 from contextlib import closing
 from aggregator.client import Row, SurveyClient, bulk
-bulk.PEOPLE_AT_ONCE = {AT_ONCE}
+bulk.PEOPLE_AT_ONCE = int(sys.argv[4])
 with closing(SurveyClient(sys.argv[1], sys.argv[2])) as survey:
-    nothing = survey.sheet.entries({{}})
+    nothing = survey.sheet.entries({})
     rows = [
-        Row(nothing, {{"hurt": f"knee {{n % 3}}"}}, 1_793_577_600 + 60 * n, f"person {{n}}")
-        for n in range({PEOPLE})
+        Row(nothing, {"hurt": f"knee {n % 3}"}, 1_793_577_600 + 60 * n, f"person {n}")
+        for n in range(int(sys.argv[3]))
     ]
     print(survey.upload(rows).outcomes.total())
 """
@@ -67,6 +69,7 @@ class _Leader(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"]))
         task = self.path.split("/")[-2]
+        self.server.looks()
         for report in decode(UploadRequest, body).reports:
             key, data = report.report_metadata.report_id.value, (task, encode(report))
             assert self.server.stored.setdefault(key, data) == data, "other bytes under an id"
@@ -91,6 +94,7 @@ class Site(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Leader)
         self.stored: dict[bytes, tuple[str, bytes]] = {}
+        self.looks: Callable[[], object] = lambda: None
         keypair = generate_keypair(1, SeededEntropy(b"keys"))
         self.configs = encode(HpkeConfigList((keypair.config,)))
 
@@ -123,12 +127,26 @@ def hooks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Uploading:
     """One person's machine: the folder of the outbox, and what of it is on the disk."""
 
-    def __init__(self, folder: Path, task_file: Path, hooks: Path) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        task_file: Path,
+        hooks: Path,
+        people: int = PEOPLE,
+        at_once: int = AT_ONCE,
+    ) -> None:
         self._folder, self._disk = folder / "state", folder / "disk"
         for each in (self._folder, self._disk):
             each.mkdir(parents=True)
-        self._command = [sys.executable, "-c", _SCRIPT, task_file, self._folder / "outbox.sqlite"]
+        self.outbox = self._folder / "outbox.sqlite"
+        given = [task_file, self.outbox, str(people), str(at_once)]
+        self._command = [sys.executable, "-c", _SCRIPT, *given]
         self._hooks = hooks
+
+    @property
+    def syncs(self) -> int:
+        """How often something was synced to the disk."""
+        return (self._disk / "syncs").stat().st_size
 
     def run(self, dies_at: int | None = None) -> bool:
         """Upload the table; return whether the process died before a sync, of which all is lost."""
@@ -158,6 +176,30 @@ def check(site: Site, tasks: dict[str, list[str]]) -> None:
     counted = Counter(task for task, _ in site.stored.values())
     for name, of_name in tasks.items():
         assert sum(counted[each] for each in of_name) == PEOPLE, name
+
+
+@pytest.mark.slow
+def test_people_are_synced_in_groups_of_which_the_file_has_few_at_a_time(
+    tmp_path: Path, site: Site, hooks: Path
+) -> None:
+    people, at_once = 1500, 500
+    address = f"http://127.0.0.1:{site.server_port}/"
+    survey = VISITS + department() + TEXTS
+    write_survey_folder(tmp_path / "made", survey, address + "leader/", address + "helper/")
+    task_file = tmp_path / "made" / "task.toml"
+    uploading = Uploading(tmp_path / "machine", task_file, hooks, people, at_once)
+    waiting = list[int]()
+
+    def look() -> None:
+        with closing(sqlite3.connect(uploading.outbox)) as outbox:
+            waiting.extend(outbox.execute("SELECT count(*) FROM records").fetchone())
+
+    site.looks = look
+    assert not uploading.run()
+    assert len(site.stored) == 3 * people
+    groups = people // at_once
+    assert uploading.syncs <= 8 * groups + 4  # so fewer than one for a hundred people, of 1,000
+    assert max(waiting) <= 2 * 3 * at_once
 
 
 @pytest.mark.slow
