@@ -2,10 +2,10 @@
 
 `aggregator.vdaf.kernels` and `aggregator.dp.samplers` build their kernels on this package and
 import nothing deeper. `field64` and `field128` have the operations on residues, `limbs128` the
-bounds of sums in Field128.
+bounds of sums in Field128, and `limbs51` the field of Curve25519.
 """
 
-from field.lanes import field64, field128, limbs128
+from field.lanes import field64, field128, limbs51, limbs128
 from field.lanes.arrays import (
     CACHE_LINE_SIZE,
     MAX_LANES,
@@ -83,6 +83,7 @@ __all__ = [
     "kernel_cache",
     "lane_width",
     "lanes",
+    "limbs51",
     "limbs128",
     "looking_for_kernels",
     "multiply_wide",

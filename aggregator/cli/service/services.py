@@ -22,6 +22,7 @@ from aggregator.cli.service.starting import start
 from aggregator.clock import SystemClock
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import resources_of
+from aggregator.dap.x25519 import LANES
 from aggregator.entropy import SystemEntropy
 from aggregator.service.config import (
     DEFERRED_LOOK_SECONDS,
@@ -185,6 +186,7 @@ async def open_aggregator(settings: AggregatorSettings, role: Role) -> AsyncIter
     database, journal = await to_thread.run_sync(open_aggregator_store, settings)
     try:
         await to_thread.run_sync(settle_place, database)
+        LANES.when_off = _say_that_lanes_are_off
         runtime = make_runtime(role, settings, database, journal)
         await runtime.ensure_keypair()
         await delete_leftovers(database)
@@ -230,7 +232,7 @@ async def _leader(
             collect_less_often()
         examine = ByMinute(
             partial(_examine, settings, Role.LEADER, runtime, sums, began),
-            lambda: {"compiling": AWAITED.records(), "helper_answers": http.answers.document()},
+            lambda: {**_of_kernels(), "helper_answers": http.answers.document()},
         )
         service = await service_of(settings, listeners, works, examine, check)
         yield dataclasses.replace(service, after=after)
@@ -256,7 +258,7 @@ async def _helper(
         sums = SumWatch(runtime.database)
         examine = ByMinute(
             partial(_examine, settings, Role.HELPER, runtime, sums, began),
-            lambda: {"compiling": AWAITED.records()},
+            _of_kernels,
         )
         works = [attending, *_upkeep(settings, runtime, sums), warming_up(runtime)]
         if works_too:
@@ -267,6 +269,18 @@ async def _helper(
         service = await service_of(settings, listeners, works, examine, check)
         after = settings.listen if Duty.SERVE in others else None
         yield dataclasses.replace(service, after=after)
+
+
+def _say_that_lanes_are_off(why: str) -> None:
+    log.error(
+        "exchanges by lanes are off until the next start, and the library computes them; "
+        "nothing was rejected, but this processor may be broken",
+        reason=why,
+    )
+
+
+def _of_kernels() -> dict[str, object]:
+    return {"compiling": AWAITED.records(), "exchange_lanes": LANES.state}
 
 
 def _examine(

@@ -12,6 +12,7 @@ import numpy as np
 
 from aggregator.dap.hmac_rows import hmac_rows
 from aggregator.dap.profile import Role
+from aggregator.dap.x25519 import BASE_POINT, FEWEST, LANES
 from aggregator.dp.samplers.keystream import Keystream
 from aggregator.dp.samplers.two_sided_geometric import TwoSidedGeometric
 from aggregator.entropy import SystemEntropy
@@ -65,3 +66,4 @@ def exercise(prio3: Prio3, role: Role) -> None:
     noise = TwoSidedGeometric(scale, digits, has_tail=True)
     noise.draw(1, Keystream(SystemEntropy()))
     hmac_rows(np.zeros((1, 1), np.uint8), np.zeros((1, 1), np.uint8))
+    LANES.exchange([BASE_POINT] * FEWEST, [BASE_POINT] * FEWEST)
