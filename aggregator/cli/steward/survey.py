@@ -12,6 +12,7 @@ import typer
 from aggregator.cli.options import InsecureHttp, Up
 from aggregator.cli.steward.survey_form import form
 from aggregator.cli.steward.survey_results import collect, results
+from aggregator.cli.steward.survey_sheet import sheet
 from aggregator.cli.steward.survey_spell import spell
 from aggregator.cli.steward.survey_tasks import TaskFile, survey_of
 from aggregator.cli.steward.survey_texts import text_line, text_tasks, write_survey
@@ -247,6 +248,9 @@ def show(
 
 
 app.command(epilog="Example: prio survey form made/task.toml --out form.html")(form)
+app.command(
+    epilog="Example: prio survey sheet made/task.toml --link https://…/form.html --out sheet.html"
+)(sheet)
 app.command(
     epilog="Example: prio survey upload made/task.toml answers.csv --time-column visited_at"
 )(upload)

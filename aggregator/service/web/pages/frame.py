@@ -142,14 +142,25 @@ def page(
 
 
 def file(title: str, *content: Html | None, links: Sequence[Link] = (), style: str = "") -> str:
-    """Return a whole page as a file that loads nothing; for the arguments see `page`.
-
-    It contains its own policy, without `frame-ancestors`, which has no meaning there.
-    """
+    """Return a whole page as a file that loads nothing; for the arguments see `page`."""
     sheet = _STYLE + style
+    return _document(title, content, links, None, *_confinement(sheet))
+
+
+def confined(title: str, content: Html, style: str, lang: str = "en") -> str:
+    """Return a file that loads nothing, with a style sheet of its own and nothing but `content`."""
+    head = tag("head", *_beginning(title), *_confinement(style))
+    return _whole(tag("html", head, tag("body", content), lang=lang))
+
+
+def _confinement(sheet: str) -> tuple[Html, Html]:
+    """Return a file's style sheet, and before it its policy.
+
+    It has no `frame-ancestors`, which has no meaning there.
+    """
     policy = f"default-src 'none'; {_only(sheet)}; img-src data:; base-uri 'none'"
     said = tag("meta", http_equiv="Content-Security-Policy", content=policy)
-    return _document(title, content, links, None, said, tag("style", Html(sheet)))
+    return said, tag("style", Html(sheet))
 
 
 def _document(
@@ -162,10 +173,7 @@ def _document(
     """Return a page as text; `last` comes at the end of its head."""
     head = tag(
         "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", name="viewport", content="width=device-width,initial-scale=1"),
-        tag("title", f"{title[:80]} · Prio"),
-        tag("link", rel="icon", href="data:,"),
+        *_beginning(f"{title[:80]} · Prio"),
         *last,
     )
     navigation = tag("nav", *(_link(each) for each in links), aria_label="Pages") if links else None
@@ -175,7 +183,20 @@ def _document(
         tag("header", tag("strong", "Prio"), navigation, aside),
         tag("main", tag("h1", isolated(title)), *content, id="content"),
     )
-    return "<!doctype html>\n" + tag("html", head, body, lang="en")
+    return _whole(tag("html", head, body, lang="en"))
+
+
+def _beginning(title: str) -> tuple[Html, ...]:
+    return (
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width,initial-scale=1"),
+        tag("title", title),
+        tag("link", rel="icon", href="data:,"),
+    )
+
+
+def _whole(html: Html) -> str:
+    return f"<!doctype html>\n{html}"
 
 
 def _link(link: Link) -> Html:
