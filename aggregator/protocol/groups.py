@@ -90,6 +90,19 @@ def check_alike(task: Task, other: Task) -> None:
             )
 
 
+def asked_together(task: Task, other: Task) -> bool:
+    """Return whether two tasks ask the same people in the same windows, as a survey's tasks do."""
+    policy, interval = task.policy, task.interval
+    if not policy.population or policy.window is None or interval is None:
+        return False
+    return (task.time_precision, policy.population, policy.window, interval) == (
+        other.time_precision,
+        other.policy.population,
+        other.policy.window,
+        other.interval,
+    )
+
+
 def check_kept(task: Task) -> None:
     """Refuse a task in a group, for a client that does not keep people to one place.
 

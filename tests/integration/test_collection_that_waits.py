@@ -94,11 +94,39 @@ async def test_reports_that_keep_coming_do_not_keep_a_collection_waiting(
         pair.clock.advance(1)
     result = pair.open((await pair.poll(location)).body)
     assert list(result.values) == [7 if honest else 0, 5, 0, 0]
-    assert trickle.answers == {ReportError.BATCH_COLLECTED}
+    assert trickle.answers == {ReportError.REPORT_TOO_EARLY, ReportError.BATCH_COLLECTED}
     counts = await pair.leader.database.read(
         "counts", lambda tx: report_counts(tx, pair.task.task_id.value, Stage.UPLOAD)
     )
-    assert counts == {"stored": 12, "batch_collected": 105}
+    assert counts["stored"] == 12
+    assert counts["being_collected"] + counts["batch_collected"] == 105
+    assert counts["being_collected"] >= 7
+
+
+async def told(pair: Pair, reports: list[Report]) -> list[AnyReportError]:
+    return [DAP_18.report_error(each.error) for each in (await pair.upload(reports)).status]
+
+
+async def test_a_report_is_told_that_its_batch_is_collected_only_when_it_is(pair: Pair) -> None:
+    """Until then the collection may fail, and the report be counted in a later one."""
+    before, after = await pair.reports([1] * 3), await pair.reports([1])
+    await pair.upload(before)
+    await pair.ask()
+    assert await told(pair, after) == [ReportError.REPORT_TOO_EARLY]
+    assert await told(pair, before) == []  # known, whatever becomes of the batch
+    assert await told(pair, []) == [ReportError.REPORT_TOO_EARLY]  # who has no report yet
+    await JobCreator(pair.leader.runtime, job_size=10, linger_seconds=0).run_once()
+    await JobDriver(pair.leader.runtime, pair.http, SETTINGS).run_once()
+    async with httpx.AsyncClient(transport=httpx.MockTransport(nobody)) as away:
+        await CollectionDriver(pair.leader.runtime, away, SETTINGS).run_once()  # it is frozen
+    assert await told(pair, after) == [ReportError.REPORT_TOO_EARLY]
+    assert await told(pair, before) == []
+    pair.clock.advance(60)  # when the helper is asked again
+    assert (await pair.collect()).report_count == 3
+    assert await told(pair, after) == [ReportError.BATCH_COLLECTED]
+    assert await told(pair, before) == []
+    pair.clock.advance(NOW - pair.clock.now())
+    assert await told(pair, []) == [ReportError.BATCH_COLLECTED]
 
 
 async def test_only_what_was_asked_for_is_closed_and_only_until_it_fails(pair: Pair) -> None:

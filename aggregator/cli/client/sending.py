@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 _MOST_BYTES = 2**40
 
 MEANINGS = {
-    ReportError.BATCH_COLLECTED: "the batch of that time was collected, or is about to be",
+    ReportError.BATCH_COLLECTED: "the batch of that time was collected",
     ReportError.REPORT_DROPPED: "the task has ended, or takes no more reports of that time",
-    ReportError.REPORT_TOO_EARLY: "the time lies in the future",
+    ReportError.REPORT_TOO_EARLY: "the time lies in the future, or is being collected just now",
     ReportError.VDAF_VERIFY_ERROR: "the aggregators found it invalid, and it does not count",
     ReportError.HPKE_DECRYPT_ERROR: "an aggregator could not open it, and it does not count",
 }
@@ -35,7 +35,7 @@ _REASONS = {
     "busy": "{leader} or {helper} is busy",
     "not_an_aggregator": "no aggregator answered at {leader} or {helper}",
     "unrecognizedTask": "the task is not known at {leader}",
-    "report_too_early": "their time lies in the future",
+    "report_too_early": "their time lies in the future, or is being collected just now",
     "too_large": "{leader} takes no request with a report of this size",
 }
 """Why reports wait."""

@@ -223,7 +223,7 @@ export interface Pass {
   waiting: number;
   /**
    * Why some still wait: `unreachable`, `busy`, `not_an_aggregator`, `report_too_early` (this
-   * clock is ahead, see `clockAhead`), `task_not_started`, `unrecognizedTask`, `too_large` (one
+   * clock is ahead, see `clockAhead`, or their batch is being collected, which may fail), `task_not_started`, `unrecognizedTask`, `too_large` (one
    * report alone), `outdated_config` (the leader contradicts itself), `another_tab` (which is sending,
    * or the browser does not say that none is), or what else
    * the leader says of them, such as `invalid_message`; null if they are only not due yet.

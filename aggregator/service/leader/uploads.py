@@ -35,6 +35,7 @@ from aggregator.service.runtime import FairQueue, Runtime, Threads, UploadTerms
 from aggregator.service.runtime.report_ages import ReportAges
 from aggregator.service.storage.batches.closed import closed_to_uploads
 from aggregator.service.storage.engine.backends import Busy
+from aggregator.service.storage.engine.states import BatchState
 from aggregator.service.storage.engine.transaction import Transaction, UnknownTask
 from aggregator.service.storage.ledger.charges import is_used_up
 from aggregator.service.storage.reports.capacity import room_now
@@ -208,8 +209,10 @@ class Uploads:
             over = _over(tx, terms)
             if over is not None:
                 return over.error
-            if bucket in closed_to_uploads(tx, task_id, [bucket]):
-                return ReportError.BATCH_COLLECTED
+            state = closed_to_uploads(tx, task_id, [bucket], terms.others).state(bucket)
+            if state is not None:
+                is_over = state is BatchState.COLLECTED
+                return ReportError.BATCH_COLLECTED if is_over else ReportError.REPORT_TOO_EARLY
             batch = task.smallest_batch(bucket)
             left = room_now(tx, task_id, bucket, batch, task.max_reports)
             return ReportError.REPORT_DROPPED if left <= 0 else None
@@ -371,6 +374,7 @@ def _put(tx: Transaction, group: list[_Upload]) -> None:
                 first_day,
                 past_before(task, tx.now),
                 _over(tx, uploads[0].terms),
+                uploads[0].terms.others,
             )
             count_reports(tx, task_id, Stage.UPLOAD, refused)
         except UnknownTask:  # forgotten since the request came; the others are stored

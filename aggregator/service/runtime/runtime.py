@@ -20,6 +20,7 @@ from aggregator.errors import ConfigurationError, LocalError, ParameterError
 from aggregator.failures import in_thread
 from aggregator.protocol.aggregation import VerificationKey
 from aggregator.protocol.budget import horizon
+from aggregator.protocol.groups import asked_together
 from aggregator.protocol.hpke_rotation import HpkeRotation
 from aggregator.protocol.reports import CLOCK_SKEW_SECONDS
 from aggregator.protocol.requirements import Requirements, check_requirements
@@ -47,7 +48,9 @@ from aggregator.service.storage.tasks.hpke_keys import (
     list_hpke_keys,
 )
 from aggregator.service.storage.tasks.tasks import (
+    PublicTask,
     StoredTask,
+    added_together,
     get_public_task,
     get_task,
     list_tasks,
@@ -83,8 +86,9 @@ class UploadTerms:
 
     Attributes:
         task: The task.
-        is_ended: Whether it takes no more uploads.
+        is_ended: Whether it takes no more uploads: an operator has ended it, or one of `others`.
         most_releases: How many releases it may make; None if there is no limit.
+        others: The ids of the other tasks of the same answers, such as a survey's text questions.
         config_ids: The ids of the HPKE configurations to which an upload may be sealed now.
         version: The version of the store's settings that these terms come from.
     """
@@ -92,6 +96,7 @@ class UploadTerms:
     task: Task
     is_ended: bool
     most_releases: int | None
+    others: tuple[bytes, ...]
     config_ids: frozenset[int]
     version: int
 
@@ -104,7 +109,8 @@ class _Terms:
         version: The version.
         ahead: How many seconds the store's clock, which decides when keys retire, is ahead of ours.
         configs: All HPKE configurations.
-        tasks: Tasks, whether they have ended, and their most releases; none of their secrets.
+        tasks: Tasks, whether they have ended, their most releases, and the other tasks of the same
+            answers; none of their secrets.
         second: Some second, the last one asked for.
         then: The terms of tasks in that second.
     """
@@ -112,7 +118,7 @@ class _Terms:
     version: int
     ahead: int
     configs: list[StoredConfig]
-    tasks: dict[TaskId, tuple[Task, bool, int | None]]
+    tasks: dict[TaskId, tuple[Task, bool, int | None, tuple[bytes, ...]]]
     second: int = -1
     then: dict[TaskId, UploadTerms] = dataclasses.field(default_factory=dict)
 
@@ -219,8 +225,31 @@ class Runtime:
         known = self._terms
         if known is None or known.version != found.version:
             known = self._terms = found
-        known.tasks[task_id] = served.task, served.is_ended, horizon(served.task)
+        others = await self._asked_with(served.task)
+        is_ended = served.is_ended or any(each.ended_at is not None for each in others)
+        named = tuple(each.task_id for each in others)
+        known.tasks[task_id] = served.task, is_ended, horizon(served.task), named
         return known
+
+    async def _asked_with(self, task: Task) -> list[PublicTask]:
+        """Return the other tasks that take the same people's answers, such as a survey's.
+
+        These come in one file, and have their people, windows and interval in common.
+        """
+        if not asked_together(task, task):
+            return []
+        beside = await self.database.read(
+            "tasks of one file", lambda tx: added_together(tx, task.task_id.value)
+        )
+        found = []
+        for each in beside:
+            try:
+                other = self._task(each.task_id, each.definition)
+            except (TaskRefused, LocalError):
+                continue  # it takes no reports
+            if each.role == self.role.name.lower() and asked_together(task, other):
+                found.append(each)
+        return found
 
     async def public_task(self, task_id: TaskId) -> Task:
         """Return a task that we serve, without its secrets, which may be unreadable.

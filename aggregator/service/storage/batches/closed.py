@@ -4,11 +4,24 @@ They are kept as ranges of buckets, so a batch of 2^63 units costs no more than 
 """
 
 import bisect
+import dataclasses
 import itertools
 from collections.abc import Collection
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, bindparam, delete, false, func, insert, select, update
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Select,
+    Table,
+    bindparam,
+    delete,
+    false,
+    func,
+    insert,
+    select,
+    update,
+)
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from aggregator.errors import StoreError
@@ -129,34 +142,93 @@ _CLOSED = (
     .where(*_overlapping())
     .order_by(tables.closed_batches.c.first_bucket)
 )
-_SHUT = (
-    select(tables.closed_batches.c.first_bucket, tables.closed_batches.c.last_bucket).where(
-        *_overlapping()
-    ),
-    select(tables.collection_jobs.c.first_bucket, tables.collection_jobs.c.last_bucket).where(
-        tables.collection_jobs.c.task == bindparam("task"),
-        tables.collection_jobs.c.state == CollectionJobState.START,
-        tables.collection_jobs.c.first_bucket <= bindparam("last"),
-        tables.collection_jobs.c.last_bucket >= bindparam("first"),
-    ),
+_UNDER_WAY = select(
+    tables.collection_jobs.c.first_bucket, tables.collection_jobs.c.last_bucket
+).where(
+    tables.collection_jobs.c.task == bindparam("task"),
+    tables.collection_jobs.c.state == CollectionJobState.START,
+    tables.collection_jobs.c.first_bucket <= bindparam("last"),
+    tables.collection_jobs.c.last_bucket >= bindparam("first"),
 )
-"""The batches that take no more uploads: closed ones, and those with a collection job."""
 
 
-def closed_to_uploads(tx: Transaction, task_id: bytes, buckets: Collection[bytes]) -> ClosedBatches:
-    """Return the batches that take no more uploads: closed ones, and those with a collection job.
+def _of_others(
+    batches: Table, *columns: ColumnElement[str]
+) -> Select[tuple[bytes, bytes, *tuple[str, ...]]]:
+    """Return the statement of the rows of several tasks that overlap a range."""
+    row = batches.c
+    return (
+        select(row.first_bucket, row.last_bucket, *columns)
+        .join(tables.tasks, tables.tasks.c.id == row.task)
+        .where(
+            tables.tasks.c.task_id.in_(bindparam("others", expanding=True)),
+            row.first_bucket <= bindparam("last"),
+            row.last_bucket >= bindparam("first"),
+        )
+    )
+
+
+_CLOSED_OF_OTHERS = _of_others(tables.closed_batches, tables.closed_batches.c.state)
+_UNDER_WAY_OF_OTHERS = _of_others(tables.collection_jobs).where(
+    tables.collection_jobs.c.state == CollectionJobState.START
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ClosedToUploads:
+    """The batches that take no uploads: for ever, or until their collection ends or fails.
+
+    Attributes:
+        collected: Those that are collected.
+        under_way: Those that are being collected, which may fail.
+    """
+
+    collected: ClosedBatches
+    under_way: ClosedBatches
+
+    def __contains__(self, bucket: object) -> bool:
+        return bucket in self.collected or bucket in self.under_way
+
+    def state(self, bucket: bytes) -> BatchState | None:
+        """Return the state of the batch that holds `bucket`, None if it takes uploads."""
+        if bucket in self.collected:
+            return BatchState.COLLECTED
+        return BatchState.FROZEN if bucket in self.under_way else None
+
+
+def closed_to_uploads(
+    tx: Transaction, task_id: bytes, buckets: Collection[bytes], others: Collection[bytes] = ()
+) -> ClosedToUploads:
+    """Return the batches that take no uploads: closed ones, and those with a collection job.
 
     A collection waits for the reports that came before its job. If others could join them, a
-    trickle of uploads would keep it waiting for ever.
+    trickle of uploads would keep it waiting for ever. `others` are tasks that take the same
+    people's answers: what one of them takes no more, none takes.
     """
+    found: dict[bool, set[tuple[bytes, bytes]]] = {True: set(), False: set()}
+    for each in spans(buckets):
+        within = _range(tx, task_id, each)
+        closed, under_way = [*tx.run(_CLOSED, within)], [*tx.run(_UNDER_WAY, within)]
+        if others:
+            among = {"others": list(others), "first": each.first, "last": each.last}
+            closed += map(tuple, tx.connection.execute(_CLOSED_OF_OTHERS, among))
+            under_way += map(tuple, tx.connection.execute(_UNDER_WAY_OF_OTHERS, among))
+        for first, last, state in closed:
+            found[state == BatchState.COLLECTED].add((first, last))
+        found[False].update((first, last) for first, last in under_way)
+    return ClosedToUploads(
+        _joined(found[True], BatchState.COLLECTED), _joined(found[False], BatchState.FROZEN)
+    )
+
+
+def _joined(ranges: Collection[tuple[bytes, bytes]], state: BatchState) -> ClosedBatches:
+    """Return ranges of several tasks or jobs, which may overlap, as ranges that do not."""
     rows: list[tuple[bytes, bytes, str]] = []
-    ranges = [_range(tx, task_id, each) for each in spans(buckets)]
-    shut = {tuple(row) for query in _SHUT for within in ranges for row in tx.run(query, within)}
-    for first, last in sorted(shut):
-        if rows and first <= rows[-1][1]:  # two jobs may ask for batches that overlap
-            rows[-1] = (rows[-1][0], max(last, rows[-1][1]), BatchState.FROZEN)
+    for first, last in sorted(ranges):
+        if rows and first <= rows[-1][1]:
+            rows[-1] = (rows[-1][0], max(last, rows[-1][1]), state)
         else:
-            rows.append((first, last, BatchState.FROZEN))
+            rows.append((first, last, state))
     return ClosedBatches(rows)
 
 

@@ -26,6 +26,9 @@ BATCH_FULL = "batch_full"
 PAST_UNITS = "past_units"
 """It would open one more unit of the past."""
 
+BEING_COLLECTED = "being_collected"
+"""Its batch is being collected; if that fails, the same report is taken."""
+
 RELEASES_USED_UP = "releases_used_up"
 """Its task has made all the releases that it may."""
 

@@ -8,7 +8,7 @@ every report either is live in a group and still to be counted, or was counted b
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 
 from sqlalchemy import bindparam, select
 
@@ -16,10 +16,12 @@ from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.batches import Batch
 from aggregator.service.storage.batches.closed import closed_to_uploads
 from aggregator.service.storage.engine import locks, tables
+from aggregator.service.storage.engine.states import BatchState
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports.capacity import room_to_add
 from aggregator.service.storage.reports.claims import is_due
 from aggregator.service.storage.reports.counters import (
+    BEING_COLLECTED,
     PAST_UNITS,
     STORED,
     Stage,
@@ -52,12 +54,14 @@ def put_reports(
     first_day: int | None = None,
     past_before: bytes = b"",
     over: Over | None = None,
+    others: Collection[bytes] = (),
 ) -> list[ReportError | None]:
     """Store the reports whose ids are new and whose batches take them; count all by outcome.
 
     A stored report is never lost: it is aggregated, or rejected with a counted reason. A report
     that was stored before is a replay even if its batch is closed by now, unless it does not count:
-    then the answer is why, or it is stored once more (`rejected`).
+    then the answer is why, or it is stored once more (`rejected`). While a batch is being collected
+    nobody knows whether it will take another report, and the client is told to come again.
 
     Args:
         tx: The transaction.
@@ -69,6 +73,7 @@ def put_reports(
         first_day: See `admit`.
         past_before: The first bucket that is not of the past (`past_units`).
         over: Why the task takes no new report, whatever its batch; None if it does.
+        others: The other tasks of the same answers (`closed_to_uploads`).
 
     Returns:
         Why each report was refused, or None, in order. Of two reports with the same id in
@@ -85,13 +90,21 @@ def put_reports(
     room = room_to_add(tx, task_id, batches, max_reports, len(reports), beside_waiting=True)
     unopened = not_opened(tx, key, batches, past_before)
     room |= dict.fromkeys(unopened if over is None else batches, Room(0))
-    closed = closed_to_uploads(tx, task_id, batches)
+    closed = closed_to_uploads(tx, task_id, batches, others)
     arrivals = [(report.report_id, report.bucket) for report in reports]
     errors = admitted = admit(tx, tables.report_ids, task_id, arrivals, closed, room, first_day)
     if ReportError.REPORT_REPLAYED in admitted:
         errors = _seen_again(tx, key, reports, admitted, closed, room)
     if over is not None:
         errors = [over.error if each is ReportError.REPORT_DROPPED else each for each in errors]
+    under_way = {bucket for bucket in batches if closed.state(bucket) is BatchState.FROZEN}
+    if under_way:
+        errors = [
+            ReportError.REPORT_TOO_EARLY
+            if error is ReportError.BATCH_COLLECTED and report.bucket in under_way
+            else error
+            for report, error in zip(reports, errors, strict=True)
+        ]
     stored = [report for report, error in zip(reports, errors, strict=True) if error is None]
     if stored:
         groups = list(packed(stored))
@@ -101,7 +114,9 @@ def put_reports(
             waiting[group[0].bucket] += len(group)
         count_waiting(tx, key, waiting)
     reasons = Counter(
-        _reason(first, over, is_past=report.bucket in unopened)
+        BEING_COLLECTED
+        if error is ReportError.REPORT_TOO_EARLY
+        else _reason(first, over, is_past=report.bucket in unopened)
         for report, first, error in zip(reports, admitted, errors, strict=True)
         if first is not None and error is not None
     )

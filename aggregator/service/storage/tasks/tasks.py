@@ -25,6 +25,15 @@ _PUBLIC = select(
 _SERVED = tables.tasks.c.forgotten_at.is_(None)
 _NAMED = tables.tasks.c.task_id == bindparam("task_id")
 _ONE_PUBLIC = _PUBLIC.where(_NAMED, _SERVED)
+_NAMED_ONE = tables.tasks.alias("named")
+_TOGETHER = _PUBLIC.where(
+    _SERVED,
+    ~_NAMED,
+    tables.tasks.c.created_at
+    == select(_NAMED_ONE.c.created_at)
+    .where(_NAMED_ONE.c.task_id == bindparam("task_id"))
+    .scalar_subquery(),
+)
 _WITH_SECRETS = _PUBLIC.add_columns(
     tables.tasks.c.verify_key, tables.tasks.c.verify_key_id, tables.tasks.c.peer_token
 ).where(_SERVED)
@@ -131,6 +140,12 @@ def list_tasks(tx: Transaction) -> list[PublicTask]:
 def list_all_tasks(tx: Transaction) -> list[PublicTask]:
     """Return all tasks that there ever were, oldest first; the ledger refers to them."""
     rows = tx.connection.execute(_PUBLIC.order_by(tables.tasks.c.id))
+    return [PublicTask(*row) for row in rows]
+
+
+def added_together(tx: Transaction, task_id: bytes) -> list[PublicTask]:
+    """Return the tasks that were stored in one second with a task, such as from one file."""
+    rows = tx.run(_TOGETHER, {"task_id": task_id})
     return [PublicTask(*row) for row in rows]
 
 

@@ -311,7 +311,7 @@ async function send() {
   const start = nextAfter(moment);
   again.textContent = start === null ? '' : filled(words.again, { start: written(start) });
   if (!outcomes[0]) say('already');
-  else if (reasons.includes('report_too_early')) say('clock');
+  else if (reasons.includes('report_too_early') && clients.some((each) => each.clockAhead > 300)) say('clock');
   else if (waits) say(isKept ? 'kept' : 'kept_by_page');
   else say(states.size > 1 ? 'partly' : [...states][0]);
   return waits;

@@ -45,7 +45,8 @@ def test_ranges_are_few_and_hold_every_bucket() -> None:
 def test_a_batch_that_holds_all_ranges_is_found_once(store: Database) -> None:
     store.run_sync("close", lambda tx: mark_collected(tx, TASK_ID, units(5, 5000)))
     buckets = [unit(each) for each in (0, 10, 4000, 9000)]
-    for look in (closed_among, closed_to_uploads):
-        closed = store.read_sync("look", lambda tx, look=look: look(tx, TASK_ID, buckets))
-        assert [bucket in closed for bucket in buckets] == [False, True, True, False]
-        assert len(closed.firsts) == 1
+    closed = store.read_sync("look", lambda tx: closed_among(tx, TASK_ID, buckets))
+    to_uploads = store.read_sync("look", lambda tx: closed_to_uploads(tx, TASK_ID, buckets))
+    for found in (closed, to_uploads):
+        assert [bucket in found for bucket in buckets] == [False, True, True, False]
+    assert len(closed.firsts) == len(to_uploads.collected.firsts) == 1

@@ -1,0 +1,117 @@
+"""A survey's tasks take a person's answers together, or refuse them together."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from aggregator.dap.messages import Report
+from aggregator.dap.profile import DAP_18
+from aggregator.dap.report_errors import AnyReportError, ReportError
+from aggregator.protocol.task import Task
+from aggregator.service.storage.tasks.tasks import end_task
+from tests.support.pair import NOW, Pair
+from tests.support.surveys import IN_2023, department
+from tests.support.texts import WORD, asked_in
+
+HOURLY = IN_2023.replace('"week"', '"hour"').replace("= 52\n", "= 100\n")
+SURVEY = HOURLY.replace('epsilon = "1"', 'epsilon = "4"') + department() + WORD
+EARLY, COLLECTED, DROPPED = (
+    ReportError.REPORT_TOO_EARLY,
+    ReportError.BATCH_COLLECTED,
+    ReportError.REPORT_DROPPED,
+)
+
+
+class Asked:
+    """A pair that holds a survey, with reports of a person for each of its tasks."""
+
+    def __init__(self, folder: Path) -> None:
+        self.survey = asked_in(SURVEY)
+        self.tasks = self.survey.tasks
+        self.pair = Pair(folder, self.tasks[0])
+
+    async def provision(self, tasks: list[Task]) -> None:
+        for self.pair.task in tasks:
+            await self.pair.provision()
+
+    async def reports(self, task: Task, count: int = 1) -> list[Report]:
+        self.pair.task = task
+        answer = self.survey.sheet.entries({}) if task == self.survey.task else 0
+        return await self.pair.reports([answer] * count, self.pair.clock.now())
+
+    async def told(self, task: Task, reports: list[Report]) -> AnyReportError | None:
+        self.pair.task = task
+        found = {
+            DAP_18.report_error(each.error) for each in (await self.pair.upload(reports)).status
+        }
+        assert len(found) <= 1
+        return next(iter(found), None)
+
+    async def words(self) -> set[AnyReportError | None]:
+        """What all tasks say of a report of now."""
+        return {await self.told(task, await self.reports(task)) for task in self.tasks}
+
+
+@pytest.fixture
+async def asked(tmp_path: Path) -> AsyncIterator[Asked]:
+    made = Asked(tmp_path)
+    yield made
+    await made.pair.close()
+
+
+@pytest.mark.parametrize("first", [0, 3], ids=["its own report", "a text question"])
+async def test_what_is_collected_of_one_task_is_closed_in_all(asked: Asked, first: int) -> None:
+    await asked.provision(asked.tasks)
+    pair, task = asked.pair, asked.tasks[first]
+    known = await asked.reports(asked.tasks[1])
+    assert await asked.told(asked.tasks[1], known) is None
+    await asked.told(task, await asked.reports(task, 3))
+    hour = NOW // 3600 * 3600
+    pair.task = task
+    interval = pair.interval(hour, 3600 // task.time_precision)
+    location = (await pair.ask(interval)).headers["location"]
+    assert await asked.words() == {EARLY}
+    assert await asked.told(asked.tasks[1], known) is None  # it was taken before
+    pair.task = task
+    await pair.work_until_idle()
+    assert not (await pair.poll(location)).problem
+    pair.clock.advance(hour - pair.clock.now())  # the same hour, whatever the work took
+    assert await asked.words() == {COLLECTED}
+    assert await asked.told(asked.tasks[1], known) is None
+    pair.clock.advance(3600)
+    assert await asked.words() == {None}
+
+
+async def test_a_collection_that_fails_opens_all_of_them_again(asked: Asked) -> None:
+    await asked.provision(asked.tasks)
+    pair = asked.pair
+    pair.task = asked.tasks[0]
+    hour = NOW // 3600 * 3600
+    location = (await pair.ask(pair.interval(hour, 3600 // pair.task.time_precision))).headers
+    assert await asked.words() == {EARLY}
+    pair.task = asked.tasks[0]
+    await pair.work_until_idle()
+    assert (await pair.poll(location["location"])).problem_type == "invalidBatchSize"
+    pair.clock.advance(hour - pair.clock.now())
+    assert await asked.words() == {None}
+
+
+async def test_when_an_operator_ends_one_of_them_all_end(asked: Asked) -> None:
+    await asked.provision(asked.tasks)
+    assert await asked.words() == {None}
+    ended = asked.tasks[2].task_id.value
+    await asked.pair.leader.database.run("end", lambda tx: end_task(tx, ended))
+    assert await asked.words() == {DROPPED}
+
+
+async def test_tasks_of_another_file_take_answers_by_themselves(asked: Asked) -> None:
+    """Such as those of the same survey after a change, which has the same people and windows."""
+    await asked.provision(asked.tasks[:1])
+    asked.pair.clock.advance(1)
+    await asked.provision(asked.tasks[1:])
+    pair = asked.pair
+    pair.task = asked.tasks[0]
+    await pair.ask(pair.interval(NOW // 3600 * 3600, 3600 // pair.task.time_precision))
+    assert await asked.told(asked.tasks[0], await asked.reports(asked.tasks[0])) is EARLY
+    assert await asked.told(asked.tasks[1], await asked.reports(asked.tasks[1])) is None
