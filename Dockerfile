@@ -7,7 +7,7 @@ RUN python -m venv /opt/prio
 COPY ${LOCK} ./
 RUN /opt/prio/bin/pip install --no-cache-dir --no-deps --require-hashes --only-binary :all: \
     --requirement ${LOCK}
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY field field
 COPY aggregator aggregator
 RUN /opt/prio/bin/pip install --no-cache-dir --no-deps --no-build-isolation . \
