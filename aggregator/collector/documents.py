@@ -181,6 +181,7 @@ def _figures(figures: Figures | None) -> Document | None:
     if figures is None:
         return None
     return {
+        "rare_answer": figures.rare,
         "assumed_probability_below": figures.probability,
         "epsilon": float(figures.epsilon),
         "delta": float(figures.delta),

@@ -4,7 +4,10 @@ This is not differential privacy. The collector opens every count before it supp
 best it protects against readers of what the collector publishes. `collector.results` has what
 can be proved for a single count.
 
-Source: [Des20], Definition 60: a count of at most T is suppressed.
+A count that lacks at most T of all reports is not shown either: their number is public, so it
+tells how many gave the other answer.
+
+Source: [Des20], Definition 60, in both directions as the text after it asks.
 """
 
 import dataclasses
@@ -23,12 +26,13 @@ _LARGEST = 2**63 - 1
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Suppression:
-    """Counts of at most T are not shown.
+    """Counts of at most T are not shown, nor those from which such a count follows.
 
     Attributes:
         at_or_below: T, from 0 to 2^63 - 1.
-        assumed_probability: For one count, the assumed upper bound of each answer's chance to be
-            "yes". It does not change what is shown, only what is said about it.
+        assumed_probability: For one count, the assumed bound of each answer's chance to be "yes":
+            the most if it is at most 1/2, otherwise the least. It does not change what is shown,
+            only what is said about it.
     """
 
     at_or_below: int
@@ -74,23 +78,59 @@ class Suppression:
                 f"Prio3{circuit.name} there is no guarantee"
             )
 
-    def select(self, counts: Sequence[int], circuit: Circuit) -> list[int | None]:
+    def check_batches(self, min_batch_size: int) -> None:
+        """Refuse batches of which nothing could be shown, as no count can be above T both ways."""
+        least = 2 * self.at_or_below + 2
+        if min_batch_size < least:
+            raise ParameterError(
+                f"min_batch_size: must be at least {least}, not {min_batch_size}, where "
+                f"suppress_at_or_below is {self.at_or_below}: of fewer reports no count can be "
+                "shown, as it or the number of all others is too small"
+            )
+
+    def select(self, counts: Sequence[int], circuit: Circuit, reports: int) -> list[int | None]:
         """Return the counts that may be shown, None in place of the others.
 
-        A histogram's buckets add up to the public number of reports, so the sum of the suppressed
-        ones is known. It reveals them all if there is only one, or if all are 0 or all are T. Then
-        the smallest remaining bucket is suppressed too, or several that are equally small; if none
-        remains, nothing is shown.
+        The buckets of a histogram add up to the number of reports. So do the entries of reports
+        that add to one entry at most, as one count is, with the number of those that add to none.
+        Such parts of a known total are suppressed together; see `_parts`. Where a report may add
+        to several entries, each entry and what it lacks of all reports are the two parts of a
+        total, and if no more than T could be added to what is hidden, so is the smallest that
+        would be shown.
 
-        A reader who knows this rule and the total is then sure of no suppressed count. If all
-        suppressed counts are small, there are at least two, and their sum is neither the least nor
-        the most possible, so each may have another value. If larger ones are among them, any two
-        may be swapped: the rule depends on values only, and would have suppressed the same buckets.
+        Args:
+            counts: Exact.
+            circuit: What counted them.
+            reports: How many reports there are.
+        """
+        parts, most = list(counts), circuit.most_entries
+        if circuit.is_one_hot or most == 1:
+            if not circuit.is_one_hot:
+                parts.append(reports - sum(counts))
+            hidden = self._parts(parts)
+        else:
+            limit = self.at_or_below
+            hidden = {j for j, n in enumerate(counts) if n <= limit or reports - n <= limit}
+            shown = [count for j, count in enumerate(counts) if j not in hidden]
+            if shown and most * reports - sum(shown) <= limit:
+                hidden |= {j for j, count in enumerate(counts) if count == min(shown)}
+        return [None if index in hidden else count for index, count in enumerate(counts)]
+
+    def _parts(self, counts: Sequence[int]) -> set[int]:
+        """Return which parts of a known total are hidden.
+
+        The sum of the hidden ones is known. If it were at most T, it would be a small count itself;
+        and all are revealed if all are T. Then the smallest remaining part is hidden too, or
+        several that are equally small; if none remains, all are hidden.
+
+        A reader who knows this rule and the total is then sure of no hidden part. If all are small,
+        there are at least two, and their sum is neither the least nor the most possible, so each
+        may have another value. If larger ones are among them, any two may be swapped: the rule
+        depends on values only, and would have hidden the same parts.
         """
         small = {index for index, count in enumerate(counts) if count <= self.at_or_below}
-        if circuit.is_one_hot and small:
-            total = sum(counts[index] for index in small)
-            if len(small) == 1 or total in {0, len(small) * self.at_or_below}:
-                least = min((count for count in counts if count > self.at_or_below), default=-1)
-                small |= {index for index, count in enumerate(counts) if count == least}
-        return [None if index in small else count for index, count in enumerate(counts)]
+        total = sum(counts[index] for index in small)
+        if small and (total <= self.at_or_below or total == len(small) * self.at_or_below):
+            least = min((count for count in counts if count > self.at_or_below), default=-1)
+            small |= {index for index, count in enumerate(counts) if count == least}
+        return small

@@ -5,6 +5,7 @@ from aggregator.collector.results.partial_knowledge import (
     SuppressionBound,
     Thresholding,
     level_in,
+    rare_answer,
 )
 from aggregator.dp.decimals import rational_in
 from aggregator.errors import ParameterError
@@ -20,6 +21,11 @@ from aggregator.vdaf.circuits import Circuit, Count, Histogram
 # Support tables with more atoms than this are left out: nobody would read them.
 _LONGEST_SUPPORT = 1025
 
+_NEVER_SHOWN = (
+    "Of fewer than 2 T + 2 reports nothing is ever shown, as the count or what it lacks of all "
+    "reports is at most T; a task refuses such batches."
+)
+
 
 def threshold(
     reports: int,
@@ -30,10 +36,17 @@ def threshold(
     active: bool = False,
     epsilon: str = "0",
 ) -> tuple[PlanAnswer, ParameterError | None]:
-    """Weigh suppression without noise; if the theorem does not apply, say why."""
-    release = Thresholding.of(reports, probability, threshold)
+    """Weigh suppression without noise; if the theorem does not apply, say why.
+
+    Where "yes" is the usual answer, the question is turned round: it is about "no" then.
+    """
+    given = rational_in(probability, "probability", 0, 1, open_low=True, open_high=True)
+    rare, chance = rare_answer(given)
+    release = Thresholding.of(reports, chance, threshold)
     level = level_in(epsilon)
     caveats = list(CAVEATS)
+    if reports < 2 * threshold + 2:
+        caveats.insert(0, _NEVER_SHOWN)
     bound: SuppressionBound | None = None
     problem: ParameterError | None = None
     if active and known:
@@ -41,7 +54,7 @@ def threshold(
             release = against_active_attacker(release, known)
         except ParameterError as error:
             plain = Thresholding(reports - known, release.probability, -1)
-            return _no_privacy(plain, epsilon, [*caveats, str(error)]), error
+            return _no_privacy(plain, rare, epsilon, [*caveats, str(error)]), error
     passive = PassiveAttacker.of(release, 0 if active else known)
     try:
         bound = passive.bound()
@@ -59,6 +72,7 @@ def threshold(
     at_zero = passive.delta(0)
     answer: PlanAnswer = {
         "applies": bound is not None,
+        "rare_answer": rare,
         "r": bound.ratio if bound else release.ratio,
         "bound": _bound(bound) if bound else None,
         "exact": {
@@ -78,9 +92,10 @@ def _bound(bound: SuppressionBound) -> PlanAnswer:
     return {"epsilon": bound.epsilon, "delta": bound.delta, **split}
 
 
-def _no_privacy(plain: Thresholding, epsilon: str, caveats: list[str]) -> PlanAnswer:
+def _no_privacy(plain: Thresholding, rare: str, epsilon: str, caveats: list[str]) -> PlanAnswer:
     return {
         "applies": False,
+        "rare_answer": rare,
         "r": None,
         "bound": None,
         "exact": {

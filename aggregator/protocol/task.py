@@ -111,6 +111,8 @@ class Task:
             )
         prio3 = prio3_from_configuration(configuration.vdaf_type, configuration.vdaf_configuration)
         policy.check(prio3.circuit)
+        if policy.suppression is not None:
+            policy.suppression.check_batches(configuration.min_batch_size)
         if policy.group is not None and bound_policy is None:
             raise ParameterError(
                 "group: needs a privacy table that is bound into reports, because clients keep "

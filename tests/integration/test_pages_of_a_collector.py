@@ -72,7 +72,8 @@ def where(world: CollectorWorld) -> Task:
 
 def histogram(world: CollectorWorld, privacy: Mapping[str, Any], values: list[int]) -> Task:
     """Give the collector a task of no survey, with a result."""
-    task = make_task({"type": "Prio3Histogram", "length": 3, "chunk_length": 2}, privacy)
+    vdaf = {"type": "Prio3Histogram", "length": 3, "chunk_length": 2}
+    task = make_task(vdaf, privacy, min_batch_size=12)
     world.add(task)
     world.finish(task, MONDAY, values)
     return task
@@ -522,6 +523,14 @@ async def test_about_a_number_whose_policy_binds_nobody_says_so(
     privacy = {"mechanism": "None", "suppress_at_or_below": 5, "bound": False}
     task = histogram(world, privacy, [30, 3, 400])
     await log_in(browser)
+    page = (await look(browser, f"/questions/{task.task_id}")).all("main")[0].text
+    assert page.count("withheld") >= 2
+    rows = (await browser.get(f"/questions/{task.task_id}.json")).json()["rows"]
+    assert [(row["label"], row["value"], row["method"]) for row in rows] == [
+        ("0", None, "withheld"),
+        ("1", None, "withheld"),
+        ("2", 400, "no noise"),
+    ]
     text = (await look(browser, f"/questions/{task.task_id}/about")).all("main")[0].text
     assert "No differential privacy" in text
     assert "Nothing: the policy is not bound into the reports" in text

@@ -95,7 +95,7 @@ async def test_with_truncated_noise_only_buckets_above_their_thresholds_are_kept
 
 
 async def test_suppressed_counts_are_in_no_file_of_the_collectors(tmp_path: Path) -> None:
-    task = make_task(privacy={**NO_NOISE, "suppress_at_or_below": 5})
+    task = make_task(privacy={**NO_NOISE, "suppress_at_or_below": 5}, min_batch_size=12)
     async with collected(tmp_path, task, [0] * 4 + [1] * 11 + [2] * 12 + [3] * 13) as found:
         document, _ = found
     result = result_of(document)
@@ -119,7 +119,7 @@ async def test_suppressed_counts_are_in_no_file_of_the_collectors(tmp_path: Path
 
 async def test_a_count_comes_with_the_theorems_figures(tmp_path: Path) -> None:
     privacy = {**NO_NOISE, "suppress_at_or_below": 10, "assumed_probability": "1/20"}
-    task = make_task({"type": "Prio3Count"}, privacy)
+    task = make_task({"type": "Prio3Count"}, privacy, min_batch_size=22)
     async with collected(tmp_path, task, [1] * 3 + [0] * 57) as (document, _):
         result = result_of(document)
     assert result["values"] == [None]

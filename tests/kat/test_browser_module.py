@@ -124,7 +124,7 @@ def test_limbs_are_right_at_their_bounds() -> None:
 def test_whole_reports_are_ours_byte_for_byte(tmp_path: Path, *, is_joined: bool) -> None:
     histogram = {"type": "Prio3Histogram", "length": 4}
     tasks = [make_task(*each) for each in TASKS]
-    tasks += [make_task(histogram, policy) for policy in POLICIES]
+    tasks += [make_task(histogram, policy, min_batch_size=12) for policy in POLICIES]
     tasks += [
         make_task(privacy=LAPLACE, interval={"start": 100, "duration": 50}),
         make_task(privacy=LAPLACE, batch_mode="leader_selected"),

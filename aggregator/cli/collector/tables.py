@@ -75,7 +75,10 @@ def _print_selection(console: "Console", selection: "Document | None") -> None:
         console.print(f"shown: noised counts {rule}; {selection['withheld']} withheld")
     else:
         limit = selection["suppressed_at_or_below"]
-        console.print(f"suppressed: counts at or below {limit}; {selection['withheld']} withheld")
+        console.print(
+            f"withheld: counts at or below {limit}, and those from which such a count follows; "
+            f"{selection['withheld']} withheld"
+        )
     console.print(str(selection["guarantee"]))
     caveats = selection["caveats"]
     for caveat in caveats if isinstance(caveats, list) else ():

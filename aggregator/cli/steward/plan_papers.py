@@ -92,7 +92,13 @@ def keep(
 
 def threshold(
     reports: Annotated[int, typer.Option(help="Number of reports, from 1 to 10^10.")],
-    probability: Annotated[str, typer.Option(help="Upper bound on each answer's chance of 'yes'.")],
+    probability: Annotated[
+        str,
+        typer.Option(
+            help="The most that each answer's chance of 'yes' can be; above 1/2, the least, and "
+            "the question is turned round."
+        ),
+    ],
     threshold: Annotated[int, typer.Option(help="The largest count that is suppressed.")],
     known: Annotated[
         int, typer.Option(help="How many answers the attacker knows or has chosen.")

@@ -167,7 +167,7 @@ def _noise(shown: Reading, wanted: str) -> list[Html | None]:
     runs = task.policy.mechanism.laws(task.prio3.circuit)
     laws = [law for entries, law in runs for _ in range(entries)]
     places = [place for place, each in enumerate(shown.batch.values.values()) if each is not None]
-    values = list(zip(places, shown.batch.quantities(), strict=True))
+    values = list(zip(places, shown.batch.shown, strict=True))
     if not values:
         return []
     place, value = next((each for each in values if str(each[0]) == wanted), values[0])

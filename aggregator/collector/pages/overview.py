@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from aggregator.collector.pages.changes import Changed
-from aggregator.collector.pages.numbers import said
 from aggregator.collector.pages.readings import Asked, Reading, Readings, Row
 from aggregator.collector.pages.survey_costs import said as said_cost
 from aggregator.collector.pages.survey_costs import survey_cost
@@ -176,7 +175,7 @@ def _card(asked: Asked, results: Sequence[Reading], made: int, changed: Changed 
     latest = results[-1]
     shown = [each for each in latest.estimates if each.is_main] or list(latest.estimates)
     if len(shown) == 1:
-        value, low, high = said(shown[0].mark)
+        value, low, high = shown[0].written
         what = tag(
             "p",
             tag("span", f"{value} ", isolated(shown[0].unit), class_="big"),

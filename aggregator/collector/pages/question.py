@@ -6,7 +6,6 @@ from urllib.parse import urlencode
 from aggregator.collector.guarantee import promise
 from aggregator.collector.pages.comparisons import between_groups, between_periods
 from aggregator.collector.pages.files import draws_png, writes_parquet
-from aggregator.collector.pages.numbers import said
 from aggregator.collector.pages.readings import Asked, Reading, Readings
 from aggregator.collector.pages.texts import text_of, texts_in
 from aggregator.collector.pages.view import (
@@ -138,7 +137,7 @@ def _table(shown: Reading) -> Html:
         (
             isolated(each.mark.label or shown.asked.title),
             each.shows,
-            *said(each.mark),
+            *each.written,
             isolated(each.unit),
             each.method,
         )
@@ -198,10 +197,9 @@ def _trend(
     place = chosen_place(chosen.get("figure"), len(names))
     shows, label = names[place]
     found = [(each, each.estimate_of(shows, label)) for each in results]
+    written = [(each.period, known) for each, known in found if known is not None]
     marks = [
-        Mark(each.period, known.mark.value, known.mark.low, known.mark.high)
-        for each, known in found
-        if known is not None
+        Mark(period, known.mark.value, known.mark.low, known.mark.high) for period, known in written
     ]
     unit = next((f" in {known.unit}" for _, known in found if known and known.unit), "")
     chart = over_time(marks, f"{shows} of {label or 'all'} over time", f"{shows}{unit}")
@@ -213,7 +211,7 @@ def _trend(
         button="Show",
         kept=shown.kept,
     )
-    cells = [(mark.label, *said(mark)) for mark in marks]
+    cells = [(period, *known.written) for period, known in written]
     listed = table(f"Over time, {PERCENT} intervals", ("window", "value", "from", "to"), cells)
     details = tag("details", tag("summary", "The same as a table"), listed)
     heading = tag("h2", "Over time")

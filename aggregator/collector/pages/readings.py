@@ -14,7 +14,9 @@ from urllib.parse import urlencode
 from aggregator.collector import store
 from aggregator.collector.documents import Document, collection_document
 from aggregator.collector.pages.changes import Changed, changed
+from aggregator.collector.pages.numbers import said
 from aggregator.collector.results import Batch
+from aggregator.collector.results.selection import WITHHELD, Withheld
 from aggregator.collector.store import StoredCollection
 from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError
@@ -137,6 +139,12 @@ class Estimate:
     is_main: bool
 
     @property
+    def written(self) -> tuple[str, str, str]:
+        """The value, or that it is withheld, and the ends of its interval, for a reader."""
+        value, low, high = said(self.mark)
+        return WITHHELD if self.method == WITHHELD else value, low, high
+
+    @property
     def row(self) -> Row:
         """The estimate as a row; null where there is no estimate or no bound."""
         return {
@@ -208,14 +216,20 @@ class Reading:
 
     @cached_property
     def figures(self) -> Sequence[Figure]:
-        """Its figures; bare values if they have no meaning or some are withheld."""
+        """Its figures; bare values if they have no meaning or some are withheld.
+
+        What is withheld is listed, and neither drawn nor compared.
+        """
         meaning, part = self.asked.meaning, self.asked.part
         if meaning is not None and part is not None:
             try:
                 return [_with_group(each) for each in meaning.sheet.figures(part, self.batch)]
             except ParameterError:  # a value is withheld, and so is everything computed from it
                 pass
-        return [Figure("value", each, is_wanted=True) for each in self.batch.quantities()]
+        return [
+            Figure("value", each, is_wanted=not isinstance(each, Withheld))
+            for each in self.batch.quantities()
+        ]
 
     @cached_property
     def main(self) -> Sequence[Figure]:

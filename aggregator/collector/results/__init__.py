@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from aggregator.collector.results.moments_of_some import VarianceOfSome
     from aggregator.collector.results.quantiles import Quantile, median
     from aggregator.collector.results.ratios import Ratio, ratio
-    from aggregator.collector.results.selection import Selected, after_selection
+    from aggregator.collector.results.selection import Selected, Withheld, after_selection
     from aggregator.collector.results.tables import Table
     from aggregator.collector.results.trees import Tree
     from aggregator.collector.results.values import (
@@ -42,7 +42,7 @@ else:
             "moments_of_some": ("VarianceOfSome",),
             "quantiles": ("Quantile", "median"),
             "ratios": ("Ratio", "ratio"),
-            "selection": ("Selected", "after_selection"),
+            "selection": ("Selected", "Withheld", "after_selection"),
             "tables": ("Table",),
             "trees": ("Tree",),
             "values": ("Noised", "Quantity", "combination", "joint_intervals", "total"),
@@ -62,6 +62,7 @@ __all__ = [
     "Tree",
     "Variance",
     "VarianceOfSome",
+    "Withheld",
     "after_selection",
     "combination",
     "compare",

@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from aggregator.collector.results.ratios import Ratio, ratio
 from aggregator.collector.results.result import Result
-from aggregator.collector.results.selection import Selected
+from aggregator.collector.results.selection import Selected, Withheld
 from aggregator.collector.results.tables import Table
 from aggregator.collector.results.values import Noised, Quantity, not_noised, total
 from aggregator.dp.sensitivity import max_entry
@@ -31,6 +31,7 @@ class Batch:
         guarantee: What people are promised, in a few words.
         of_some: For each number that only people with a certain answer add to: the label of the
             count of these people.
+        most_of_one: The most that one report adds to a value.
     """
 
     values: Mapping[str, Noised | Selected | None]
@@ -39,6 +40,7 @@ class Batch:
     end: int
     guarantee: str = ""
     of_some: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    most_of_one: int = 1
 
     @classmethod
     def of_result(
@@ -114,6 +116,7 @@ class Batch:
         if policy.thresholds is not None:
             limits = policy.thresholds.of_buckets(circuit, policy.mechanism)
         shown: dict[str, Noised | Selected | None] = {}
+        most_of_one = max_entry(circuit)
         for index, (name, value, limit) in enumerate(zip(names, values, limits, strict=True)):
             if value is None:
                 shown[name] = None
@@ -123,11 +126,12 @@ class Batch:
             noised = Noised.released(value, law, key, label=name, unit=unit)
             shown[name] = noised
             if limit is not None and law is not None:
-                most = report_count * max_entry(circuit)
+                most = report_count * most_of_one
                 shown[name] = Selected(noised, limit, most=most, label=name, unit=unit)
         start, end = seconds
         of_some = {names[entry]: names[answer] for entry, answer in circuit.given_by().items()}
-        return cls(shown, report_count, start, end, guarantee_in_short(task), of_some)
+        said = guarantee_in_short(task)
+        return cls(shown, report_count, start, end, said, of_some, most_of_one)
 
     def __getitem__(self, label: str) -> Noised | Selected:
         """Return the value of a label; `Selected` if it is shown because it passed a threshold.
@@ -192,13 +196,20 @@ class Batch:
         return value
 
     def quantities(self) -> list[Quantity]:
-        """Return the values that are shown; intervals take thresholds into account."""
-        return list(self.shown)
+        """Return a quantity for every value, `Withheld` for one that is not shown.
+
+        Intervals take thresholds into account.
+        """
+        most = self.report_count * self.most_of_one
+        return [
+            Withheld(most, label=label) if value is None else value
+            for label, value in self.values.items()
+        ]
 
     def table(
         self, confidence: Fraction = DEFAULT_CONFIDENCE, *, jointly: bool = False, title: str = ""
     ) -> Table:
-        """Return the values that are shown with their intervals."""
+        """Return the values with their intervals."""
         return Table(
             self.quantities(),
             confidence=confidence,
@@ -211,11 +222,7 @@ class Batch:
     def __repr__(self) -> str:
         """Show the guarantee, how many reports there are, and each value on a line."""
         values = [repr(value) for value in self.quantities()]
-        hidden = sum(value is None for value in self.values.values())
-        more = [f"{hidden} withheld"] if hidden else []
-        return "\n".join(
-            filter(None, [self.guarantee, f"{self.report_count:,} reports", *values, *more])
-        )
+        return "\n".join(filter(None, [self.guarantee, f"{self.report_count:,} reports", *values]))
 
     def _repr_html_(self) -> str:
         """Return the table with the guarantee above it, for a notebook."""

@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Sequence
 from decimal import Decimal
 
-from aggregator.collector.results.partial_knowledge import CAVEATS, Thresholding
+from aggregator.collector.results.partial_knowledge import CAVEATS, Thresholding, rare_answer
 from aggregator.dp.certified import to_float
 from aggregator.dp.mechanisms import Mechanism
 from aggregator.dp.policy import PrivacyPolicy
@@ -22,10 +22,11 @@ from aggregator.dp.thresholds import Thresholds
 from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import Circuit
 
-WITHHELD = "Every bucket is suppressed: the result is withheld."
+WITHHELD = "Every count is withheld."
 PUBLIC_TOTAL = (
-    "The total is public. Where it would have told the suppressed counts, the smallest remaining "
-    "bucket was suppressed with them, so a suppressed count may be a larger one."
+    "The number of reports is public, so a count is also withheld if it lacks few of all reports, "
+    "or where it would have told that few gave the withheld answers: a withheld count may be a "
+    "large one."
 )
 BEFORE_SELECTION = (
     "Intervals are before selection: given that a small bucket is shown, its value is biased "
@@ -37,10 +38,11 @@ BEFORE_SELECTION = (
 class Figures:
     """What is proved about the suppression of one count, under the assumption that it names.
 
-    The published theorem gives `epsilon` and `delta`. Where each answer is "yes" with at most
-    `probability`, `sharper_delta` holds with epsilon 0.
+    The published theorem gives `epsilon` and `delta`. Where each answer is the `rare` one with at
+    most `probability`, `sharper_delta` holds with epsilon 0.
     """
 
+    rare: str
     probability: str
     epsilon: Decimal
     delta: Decimal
@@ -132,13 +134,11 @@ def _empty_buckets(mechanism: Mechanism, circuit: Circuit, private: Sequence[int
 def _suppressed(
     rule: Suppression, circuit: Circuit, values: Sequence[int], report_count: int
 ) -> Disclosure:
-    shown = rule.select(values, circuit)
+    shown = rule.select(values, circuit, report_count)
     figures, guarantee = _figures(rule, circuit, report_count)
-    caveats: tuple[str, ...] = CAVEATS
-    if circuit.is_one_hot:
-        caveats = (*caveats, PUBLIC_TOTAL)
-        if all(count is None for count in shown):
-            caveats = (WITHHELD, *caveats)
+    caveats: tuple[str, ...] = (*CAVEATS, PUBLIC_TOTAL)
+    if all(count is None for count in shown):
+        caveats = (WITHHELD, *caveats)
     return Disclosure(
         values=tuple(shown),
         rule="suppression",
@@ -160,14 +160,15 @@ def _figures(rule: Suppression, circuit: Circuit, report_count: int) -> tuple[Fi
             "names no assumed_probability."
         )
     try:
-        release = Thresholding.of(report_count, assumed, rule.at_or_below)
+        rare, chance = rare_answer(assumed)
+        release = Thresholding.of(report_count, chance, rule.at_or_below)
         published, sharper = release.bound(), release.sharper_bound()
     except ParameterError as error:
         return None, f"No guarantee: {error}."
-    figures = Figures(str(assumed), published.epsilon, published.delta, sharper.delta)
+    figures = Figures(rare, str(chance), published.epsilon, published.delta, sharper.delta)
     return figures, (
-        f"No differential privacy. If answers are independent and each is 'yes' with a probability "
-        f"below {assumed}, the published count is ({published.epsilon:.4g}, {published.delta:.4g})-"
-        f"private under that assumption, and (0, {sharper.delta:.4g})-private by a sharper bound, "
-        "against a reader who knows none of the other answers."
+        f"No differential privacy. If answers are independent and each is {rare!r} with a "
+        f"probability below {chance}, the published count is ({published.epsilon:.4g}, "
+        f"{published.delta:.4g})-private under that assumption, and (0, {sharper.delta:.4g})-"
+        "private by a sharper bound, against a reader who knows none of the other answers."
     )

@@ -5,6 +5,10 @@ differential privacy. Under an assumption on the data - independent answers, eac
 probability below p - the suppression of small counts still hides one person, as [Des20] shows.
 This module holds that theorem, its sharpening and the exact curve.
 
+We also suppress a count that lacks at most T of all reports. That can be computed from the first
+rule's outcome and the public number of reports, so whatever holds for the one holds for the other,
+and so does what is proved with "no" for "yes".
+
 The assumption cannot be checked on the data, and the guarantee covers only buckets that stay
 hidden: a count that is shown has neither noise nor protection. It covers one count, published once.
 The party that suppresses sees every count. `CAVEATS` tells a steward so.
@@ -40,8 +44,8 @@ CAVEATS = (
         " readers of what the collector publishes, and is offered only where the mechanism is None."
     ),
     (
-        "Not differential privacy: it holds only if answers are independent and each is 'yes' with"
-        " a probability below p, which the data cannot certify."
+        "Not differential privacy: it holds only if answers are independent and each is the rare"
+        " one with a probability below p, which the data cannot certify."
     ),
     (
         "It protects buckets that stay hidden. A bucket that is shown got no noise and no"
@@ -51,6 +55,10 @@ CAVEATS = (
         "It is about one count. Where the total is public and every report is in some bucket, a"
         " single suppressed bucket is found by subtraction; for histograms and multihot: no"
         " guarantee."
+    ),
+    (
+        "The figures are of a count that is hidden at or below T. Hiding it too if it lacks at most"
+        " T of all reports is computed from that and their number, so they hold."
     ),
     "It says nothing about several publications over time.",
 )
@@ -153,8 +161,13 @@ class Thresholding:
             )
 
     def release_probability(self) -> Decimal:
-        """Return the chance that the count is shown when the person in question says "yes"."""
-        return self._others.at_least(self.threshold)
+        """Return the chance that the count is shown when the person in question says "yes".
+
+        It is not shown either if it lacks at most T of all reports.
+        """
+        beyond = max(self.threshold, self.reports - 1 - self.threshold)
+        with working():
+            return self._others.at_least(self.threshold) - self._others.at_least(beyond)
 
     def suppressed_loss(self) -> Decimal | None:
         """Return the loss of a suppressed count, ln F(T)/F(T-1); None (infinite) for T = 0."""
@@ -221,6 +234,17 @@ class Thresholding:
                 ]
             values = [max(Decimal(0), value) for value in found]
             return [values[max(t, last) - lasts.start] for t in thresholds]
+
+
+def rare_answer(probability: Fraction) -> tuple[str, Fraction]:
+    """Return which answer is rare, and the most that its chance is said to be.
+
+    A bound above 1/2 of the chance of "yes" is the least that it can be: the theorem then says
+    nothing for any threshold below half of the reports, and is about "no".
+    """
+    if probability > Fraction(1, 2):
+        return "no", 1 - probability
+    return "yes", probability
 
 
 def level_in(epsilon: Number) -> Fraction:

@@ -7,6 +7,8 @@ usual interval covers the true count less often than it says. Two that do cover:
   truths that are not ruled out are those under which a value so far up, or so far down, has at
   least half the miss.
 - `after_selection`, for any values and any rule: Bonferroni over all that could have been shown.
+
+`Withheld` stands in the place of a value that did not pass.
 """
 
 import dataclasses
@@ -155,6 +157,39 @@ class Selected(Quantity):
         if beyond is None:
             return lambda _: Enclosure(Fraction(1), Fraction(1))
         return lambda digits: 1 - beyond(digits)
+
+
+WITHHELD = "withheld"
+"""The one mark of a value that is not shown, whatever the reason."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Withheld(Quantity):
+    """A value that the task's policy does not show: nothing is learned but its certain limits.
+
+    Attributes:
+        most: The most that the true value can be; the least is 0.
+    """
+
+    most: int
+
+    @property
+    @override
+    def estimate(self) -> None:
+        """None: it is not shown."""
+
+    @override
+    def sources(self) -> frozenset[Source]:
+        return frozenset()
+
+    @override
+    def interval(self, confidence: Fraction = DEFAULT_CONFIDENCE) -> ConfidenceInterval:
+        check_confidence(confidence)
+        return ConfidenceInterval(Fraction(0), Fraction(self.most), confidence, WITHHELD)
+
+    @override
+    def __repr__(self) -> str:
+        return f"{self.label or 'value'}: {WITHHELD}"
 
 
 def after_selection(

@@ -324,8 +324,8 @@ def joint_intervals(
     check_confidence(confidence)
     if not values:
         raise ParameterError("joint_intervals: there must be at least one value")
-    count = len(values)
     sources = [value.sources() for value in values]
+    count = max(1, sum(map(bool, sources)))  # without noise nothing is missed
     independent = sum(map(len, sources)) == len(frozenset[Source]().union(*sources))
     each = _root(confidence, count) if independent else 1 - (1 - confidence) / count
     how = "independent noise, exact maximum" if independent else f"Bonferroni over {count}"

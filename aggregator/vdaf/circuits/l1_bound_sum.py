@@ -95,6 +95,11 @@ class L1BoundSum(BitVectorCircuit):
         claimed = Term(size, self.bits, tuple(-weight for weight in digits))
         return LinearForm((Block(self.length, digits),), (LinearCheck(0, (entries, claimed)),))
 
+    @property
+    @override
+    def most_entries(self) -> int:
+        return min(self.length, self.max_value)
+
     @override
     def furthest(self) -> Sequence[Run]:
         # The whole bound in one entry, then in another: what one measurement has more of than the

@@ -179,7 +179,7 @@ def test_threshold_has_the_promised_keys_and_figures() -> None:
         "threshold", "--reports", "1000", "--probability", "0.005", "--threshold", "20",
         "--epsilon", "0.5",
     )  # fmt: skip
-    assert list(found) == ["applies", "r", "bound", "exact", "caveats"]
+    assert list(found) == ["applies", "rare_answer", "r", "bound", "exact", "caveats"]
     assert found["applies"] is True
     assert found["bound"] == {
         "epsilon": pytest.approx(3.131563096e-7, rel=1e-9),
@@ -196,6 +196,19 @@ def test_threshold_has_the_promised_keys_and_figures() -> None:
     assert isinstance(caveats, list)
     assert "collector sees every count" in caveats[0]
     assert any("no guarantee" in caveat for caveat in caveats)
+
+
+def test_threshold_turns_the_question_round_where_yes_is_usual() -> None:
+    of_no = answer("threshold", "--reports", "1000", "--probability", "0.995", "--threshold", "20")
+    of_yes = answer("threshold", "--reports", "1000", "--probability", "0.005", "--threshold", "20")
+    assert of_no == {**of_yes, "rare_answer": "no"}
+    assert of_no["applies"] is True
+
+
+def test_threshold_says_where_nothing_is_ever_shown() -> None:
+    small = answer("threshold", "--reports", "41", "--probability", "0.05", "--threshold", "20")
+    assert "nothing is ever shown" in str(small["caveats"])
+    assert small["exact"]["release_probability"] == 0
 
 
 def test_threshold_says_what_holds_beyond_epsilon_max() -> None:

@@ -109,11 +109,13 @@ def test_thresholds_are_told_with_what_they_withhold(capsys: pytest.CaptureFixtu
 
 
 def test_suppression_is_told_with_its_caveats(capsys: pytest.CaptureFixture[str]) -> None:
-    task = make_task(privacy={**NO_NOISE, "suppress_at_or_below": 5, "bound": False})
+    privacy = {**NO_NOISE, "suppress_at_or_below": 5, "bound": False}
+    task = make_task(privacy=privacy, min_batch_size=12)
     shown = printed(capsys, task, result_of(task, 3, 4, 93, 1900))
     assert "b │ withheld" in shown
     assert "93 │ exact" in shown
-    assert "suppressed: counts at or below 5; 2 withheld" in shown
+    assert "withheld: counts at or below 5, and those from which such a count follows" in shown
+    assert "follows; 2 withheld" in shown
     assert "No guarantee: nothing is proved for Prio3Histogram." in shown
     assert "The collector sees every count" in shown
     assert "do not carry this privacy policy" in shown

@@ -118,7 +118,7 @@ def test_a_notebook_shows_what_is_promised_above_the_values() -> None:
     assert "ε 0.5 a batch, 1.5 in all" in batch._repr_html_()
     hidden = make_task(privacy=GEOMETRIC)
     some = Batch.of_document(hidden, document([60, None, None, 20], task=hidden), LABELS)
-    assert repr(some).endswith("2 withheld")
+    assert "good: withheld\npoor: withheld\n" in repr(some)
 
 
 def test_exact_results_have_no_noise() -> None:
@@ -130,13 +130,16 @@ def test_exact_results_have_no_noise() -> None:
 def test_values_above_a_threshold_know_it_and_withheld_ones_are_named() -> None:
     task = make_task(privacy=GEOMETRIC)
     batch = Batch.of_document(task, document([60, None, None, 20], task=task), LABELS)
-    selected, public = batch.quantities()
+    selected, *withheld, public = batch.quantities()
     assert isinstance(selected, Selected)
     assert (selected.threshold, selected.most, selected.label) == (16, 100, "very good")
     assert isinstance(public, Selected)
     assert public.threshold == 0
     assert [value.label for value in batch.shown] == ["very good", "very poor"]
-    assert len(batch.table().rows) == 2
+    assert [(each.label, each.estimate) for each in withheld] == [("good", None), ("poor", None)]
+    rows = batch.table().rows
+    assert [row["method"] for row in rows][1:3] == ["withheld"] * 2
+    assert [(row["value"], row["low"], row["high"]) for row in rows][1:3] == [(None, 0, 100)] * 2
     with pytest.raises(ParameterError, match="'poor' is withheld"):
         batch.share("poor")
 

@@ -1,5 +1,6 @@
 """What a collector shows of a result, and what it says of the rule."""
 
+import dataclasses
 import itertools
 import re
 from collections.abc import Sequence
@@ -17,7 +18,17 @@ from aggregator.dp.policy import PrivacyPolicy
 from aggregator.dp.suppression import Suppression
 from aggregator.dp.thresholds import Thresholds
 from aggregator.dp.truncated_geometric import TruncatedGeometric
-from aggregator.vdaf.circuits import Count, Histogram, MultihotCountVec
+from aggregator.errors import ParameterError
+from aggregator.vdaf.circuits import (
+    Circuit,
+    Count,
+    Histogram,
+    L1BoundSum,
+    MultihotCountVec,
+    Sum,
+    SumVec,
+)
+from tests.support.tasks import make_task
 
 GEOMETRIC = TruncatedGeometric(Fraction(1), Fraction(1, 10**5))  # k = 22
 FOUR = Histogram(4, 2)
@@ -71,7 +82,8 @@ def test_other_thresholds_say_what_they_do_to_empty_buckets(
         ([3, 70, 50, 60], 5, [None, 70, None, 60]),  # alone it would be found by subtraction
         ([0, 0, 50, 60], 5, [None, None, None, 60]),  # a sum of 0 would tell both
         ([5, 5, 50, 60], 5, [None, None, None, 60]),  # so would a sum of 2 T
-        ([0, 1, 50, 60], 1, [None, None, 50, 60]),
+        ([0, 1, 50, 60], 1, [None, None, None, 60]),  # their sum would be a small count
+        ([3, 2, 50, 60], 5, [None, None, None, 60]),  # so would this one
         ([0, 70, 50, 60], 0, [None, 70, None, 60]),
         ([3, 4, 2, 60], 5, [None, None, None, 60]),
         ([6, 70, 50, 60], 5, [6, 70, 50, 60]),
@@ -111,7 +123,7 @@ def possibilities(shown: Sequence[int | None], total: int, limit: int) -> list[l
         counts = [0 if value is None else value for value in shown]
         for j, count in zip(hidden, guess, strict=True):
             counts[j] = count
-        if Suppression(limit).select(counts, Histogram(len(counts), 2)) == list(shown):
+        if Suppression(limit).select(counts, Histogram(len(counts), 2), total) == list(shown):
             found.append(counts)
     return found
 
@@ -121,7 +133,7 @@ def test_a_reader_who_knows_rule_and_total_is_sure_of_no_suppressed_count(
     counts: list[int], limit: int
 ) -> None:
     total = sum(counts)
-    shown = Suppression(limit).select(counts, Histogram(len(counts), 2))
+    shown = Suppression(limit).select(counts, Histogram(len(counts), 2), total)
     hidden = [j for j, value in enumerate(shown) if value is None]
     if not hidden or len(hidden) == len(counts):  # nothing hidden; or withheld altogether
         return
@@ -132,12 +144,12 @@ def test_a_reader_who_knows_rule_and_total_is_sure_of_no_suppressed_count(
 
 
 @pytest.mark.slow
-def test_in_small_tables_a_third_of_the_suppressed_counts_are_one_of_two_values() -> None:
+def test_in_small_tables_a_quarter_of_the_suppressed_counts_are_one_of_two_values() -> None:
     """How little Theorem 8 of docs/privacy.md says."""
     pinned = hidden_cells = 0
     for buckets, limit in itertools.product((2, 3, 4), range(4)):
         for counts in itertools.combinations_with_replacement(range(13), buckets):
-            shown = Suppression(limit).select(counts, Histogram(buckets, 2))
+            shown = Suppression(limit).select(counts, Histogram(buckets, 2), sum(counts))
             hidden = [j for j, value in enumerate(shown) if value is None]
             if sum(counts) > 12 or not hidden or len(hidden) == buckets:
                 continue
@@ -147,7 +159,7 @@ def test_in_small_tables_a_third_of_the_suppressed_counts_are_one_of_two_values(
             hidden_cells += len(choices)
             pinned += choices.count(2)
     assert hidden_cells > 1000
-    assert pinned > hidden_cells / 3
+    assert pinned > hidden_cells / 4
 
 
 def test_entries_of_a_vector_of_counts_are_suppressed_one_by_one() -> None:
@@ -156,6 +168,68 @@ def test_entries_of_a_vector_of_counts_are_suppressed_one_by_one() -> None:
     assert shown.values == (None, 30, 20, 10)
     assert shown.guarantee == "No guarantee: nothing is proved for Prio3MultihotCountVec."
     assert shown.figures is None
+
+
+@pytest.mark.parametrize(
+    ("circuit", "counts", "expected"),
+    [
+        (Count(), [39], [None]),  # of a class of forty one said no
+        (Count(), [40], [None]),
+        (Count(), [35], [None]),
+        (Count(), [34], [34]),
+        (Count(), [6], [6]),
+        (Sum(1), [36], [None]),
+        (Histogram(3, 1), [39, 1, 0], [None] * 3),
+        (MultihotCountVec(4, 2, 4), [1, 20, 39, 40], [None, 20, None, None]),
+        (SumVec(2, 1, 1), [38, 20], [None, 20]),
+        # Each report adds to one entry at most, and 2 add to none.
+        (MultihotCountVec(2, 1, 1), [18, 20], [None, 20]),
+        (L1BoundSum(2, 1, 1), [18, 20], [None, 20]),
+        # All but 3 add to two of three entries.
+        (MultihotCountVec(3, 2, 2), [30, 25, 22], [30, 25, None]),
+    ],
+    ids=lambda value: value.name if isinstance(value, Circuit) else None,
+)
+def test_a_count_is_withheld_if_the_number_of_all_others_is_small(
+    circuit: Circuit, counts: list[int], expected: list[int | None]
+) -> None:
+    shown = disclose(suppressing(5), circuit, counts, 40)
+    assert list(shown.values) == expected
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=4), st.integers(0, 4), st.integers(0, 9))
+def test_no_count_of_at_most_t_follows_from_what_is_shown(
+    counts: list[int], limit: int, none: int
+) -> None:
+    """Neither a part, nor what it lacks of all, nor the sum of what is hidden."""
+    n = sum(counts) + none
+    circuit = MultihotCountVec(len(counts), 1, 1)
+    shown = Suppression(limit).select(counts, circuit, n)
+    kept = [count for count in shown if count is not None]
+    assert all(limit < count < n - limit for count in kept)
+    assert not kept or n - sum(kept) > limit
+
+
+def test_the_mark_of_a_withheld_count_does_not_tell_on_which_side_it_is() -> None:
+    for policy in (suppressing(5), suppressing(5, Fraction(1, 50))):
+        for low in range(6):
+            assert disclose(policy, Count(), [low], 90) == disclose(policy, Count(), [90 - low], 90)
+
+
+def test_a_task_whose_batches_would_all_be_withheld_is_refused() -> None:
+    privacy = {"mechanism": "None", "suppress_at_or_below": 5}
+    with pytest.raises(ParameterError, match="min_batch_size: must be at least 12, not 11"):
+        make_task({"type": "Prio3Count"}, privacy, min_batch_size=11)
+    task = make_task({"type": "Prio3Count"}, privacy, min_batch_size=12)
+    assert disclose(task.policy, task.prio3.circuit, [6], 12).values == (6,)
+
+
+def test_where_yes_is_usual_the_theorem_is_about_no() -> None:
+    usual = disclose(suppressing(20, Fraction(199, 200)), Count(), [988], 1000)
+    rare = disclose(suppressing(20, Fraction(1, 200)), Count(), [12], 1000)
+    assert rare.figures is not None
+    assert usual.figures == dataclasses.replace(rare.figures, rare="no")
+    assert "each is 'no' with a probability below 1/200" in usual.guarantee
 
 
 def test_figures_are_given_for_one_count_under_the_assumption_that_the_task_names() -> None:
