@@ -6,9 +6,11 @@ Exact numbers (epsilon, delta, rho, confidence) are text; every document carries
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING
 
 from aggregator.codec import decode
+from aggregator.collector.results.batches import Batch
 from aggregator.collector.results.post_processing import Rule, post_process
 from aggregator.dap.messages import CollectionJobReq
 from aggregator.dp.rationals import format_rational
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from aggregator.collector.results.disclosure import Disclosure, Figures
+    from aggregator.collector.results.intervals import Bound
     from aggregator.collector.results.result import Result
     from aggregator.collector.store import StoredCollection
     from aggregator.dp.mechanisms import Guarantee
@@ -82,8 +85,25 @@ def result_document(task: Task, result: Result) -> Document:
             "sections": _widths(task),
             "holds": _holds(result.disclosure),
         },
+        "intervals": _intervals(task, result),
         "selection": _selection(task, result.disclosure),
     }
+
+
+def _intervals(task: Task, result: Result) -> list[Document] | None:
+    """Return each value's interval; None if all are the values plus or minus the half width."""
+    if result.disclosure.rule == "everything":
+        return None
+    return [
+        {"low": float(found.low), "high": _finite(found.high), "method": found.method}
+        for found in (
+            each.interval(result.confidence) for each in Batch.of_result(task, result).quantities()
+        )
+    ]
+
+
+def _finite(bound: Bound) -> float | None:
+    return float(bound) if math.isfinite(bound) else None
 
 
 def _widths(task: Task) -> list[Document] | None:
@@ -191,7 +211,7 @@ def _figures(figures: Figures | None) -> Document | None:
 
 def _holds(disclosure: Disclosure) -> str:
     holds = "if both aggregators added their noise and nothing else"
-    return holds if disclosure.rule == "everything" else f"before selection, and {holds}"
+    return holds if disclosure.rule == "everything" else f"half widths: before selection; {holds}"
 
 
 def _privacy(task: Task, mechanism: str, guarantee: Guarantee) -> Document:

@@ -92,6 +92,14 @@ class Interval(DocumentModel):
     end: Seconds
 
 
+class ValueInterval(DocumentModel):
+    """Where the true value is, given that the value is shown; null if there is no upper limit."""
+
+    low: float
+    high: float | None
+    method: str = Field(description='By which it was found; "withheld" if the value is.')
+
+
 class Result(DocumentModel):
     """What was released of a batch."""
 
@@ -105,6 +113,11 @@ class Result(DocumentModel):
     privacy: Privacy
     scale: str
     error: Error
+    intervals: list[ValueInterval] | None = Field(
+        None,
+        description="Of each value, where a rule decides which are shown; null where all are, and "
+        "each is within its half width of the truth.",
+    )
     selection: dict[str, object] | None = Field(
         description="The rule by which values are shown; null if all are."
     )

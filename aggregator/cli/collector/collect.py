@@ -18,6 +18,7 @@ from aggregator.service.config.constants import WAIT_SECONDS
 
 if TYPE_CHECKING:
     from aggregator.collector.documents import Document
+    from aggregator.collector.results import Quantity
 
 
 def collect(
@@ -76,11 +77,11 @@ def collect(
     times = {"start": parse_time(start, "start"), "end": parse_time(end, "end")}
     named = {name: time for name, time in times.items() if time is not None}
     labels = buckets.split(",") if buckets else ()
-    document = anyio.run(_collect, config, task_id, named, timeout, rule, now, labels)
+    document, values = anyio.run(_collect, config, task_id, named, timeout, rule, now, labels)
     if as_json:
         print(json.dumps(document))
     elif document["state"] == CollectionState.FINISHED:
-        print_result(document, labels)
+        print_result(document, values)
     if document["state"] in (CollectionState.FAILED, CollectionState.ABANDONED):
         if not as_json:
             print(f"prio: {problem_text(document['problem'])}", file=sys.stderr)
@@ -102,22 +103,23 @@ async def _collect(
     rule: Rule | None,
     now: bool,
     labels: Sequence[str],
-) -> "Document":
-    """Ask for a collection; return it when it has ended, or when the time is up."""
+) -> "tuple[Document, Sequence[Quantity]]":
+    """Ask for a collection; return it and its values when it has ended, or the time is up."""
     from rich.console import Console
 
     from aggregator.cli.service.parties import task_id_of
     from aggregator.collector import AsyncCollector
     from aggregator.collector.documents import with_post_processing
+    from aggregator.collector.results import Batch
     from aggregator.collector.results.post_processing import post_process
     from aggregator.service.telemetry.compiling import said_of_compiling
 
     async with AsyncCollector.open(config) as collector:
         task = await collector.task(task_id_of(task_id))
         length = task.prio3.circuit.output_len
-        if labels and len(labels) != length:
+        if labels and (len(labels) != length or len(set(labels)) != length):
             raise ParameterError(
-                f"buckets: must be {length} labels, one for each value, not {len(labels)}"
+                f"buckets: must be {length} different labels, one for each value, not {len(labels)}"
             )
         if rule is not None:
             # Refuse a rule that cannot apply to any result before asking for one.
@@ -136,4 +138,6 @@ async def _collect(
             document = await collector.ask(
                 task, named, wait=timedelta(seconds=seconds), now=now, tell=tell
             )
-        return with_post_processing(task, document, rule)
+        is_there = document["result"] is not None
+        values = Batch.of_document(task, document, labels).quantities() if is_there else []
+        return with_post_processing(task, document, rule), values

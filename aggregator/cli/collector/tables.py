@@ -1,18 +1,24 @@
 """Results as tables on a terminal."""
 
-from collections.abc import Sequence
+import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from aggregator.collector.results.selection import WITHHELD
+from aggregator.collector.results.sums import Method
 from aggregator.untrusted_text import escaped
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
 
     from aggregator.collector.documents import Document
+    from aggregator.collector.results import ConfidenceInterval, Quantity
+    from aggregator.collector.results.intervals import Bound
 
 
-def print_result(collection: "Document", labels: Sequence[str] = ()) -> None:
+def print_result(collection: "Document", values: "Sequence[Quantity]") -> None:
     """Print a finished collection: each value with its interval, and the guarantee."""
     from rich.console import Console
     from rich.table import Table
@@ -23,18 +29,17 @@ def print_result(collection: "Document", labels: Sequence[str] = ()) -> None:
     console = Console(markup=False)
     error, privacy = result["error"], result["privacy"]
     width, processed = error["half_width"], result.get("post_processed")
-    sections = error.get("sections")
-    runs = sections or [{"values": len(result["values"]), "half_width": width}]
-    widths = [run["half_width"] for run in runs for _ in range(run["values"])]
-    confidence = float(100 * Fraction(error["confidence"]))
-    table = Table("", "value", f"interval ({confidence:g} %)")
+    confidence = Fraction(error["confidence"])
+    table = Table("", "value", f"interval ({float(100 * confidence):g} %)")
     if processed is not None:
         table.add_column(processed["rule"], justify="right")
-    for index, value in enumerate(result["values"]):
+    for index, value in enumerate(values):
+        found = value.interval(confidence)
+        number = value.estimate
         cells = [
-            escaped(labels[index]) if labels else str(index),
-            _number(value),
-            _interval(value, widths[index]),
+            escaped(value.label),
+            WITHHELD if number is None else _number(number),
+            "" if number is None else _interval(found),
         ]
         if processed is not None:
             cells.append(_number(processed["integers"][index]))
@@ -47,11 +52,12 @@ def print_result(collection: "Document", labels: Sequence[str] = ()) -> None:
         if text is not None:
             console.print(escaped(text))
     if width:
+        at_once = "at most " if error.get("sections") else ""
+        at_once += f"{error['joint_half_width']:,}"
         console.print(
-            "each interval by itself; all at once: plus or minus "
-            + ("at most " if sections else "")
-            + f"{error['joint_half_width']:,}; "
-            + error["holds"]
+            f"each interval by itself; all at once: plus or minus {at_once}; {error['holds']}"
+            if result.get("selection") is None
+            else "each interval by itself, of those in which the value is shown"
         )
     if processed is not None:
         console.print(processed["statement"])
@@ -85,11 +91,13 @@ def _print_selection(console: "Console", selection: "Document | None") -> None:
         console.print(f"- {caveat}")
 
 
-def _number(value: int | None) -> str:
-    return "withheld" if value is None else f"{value:,}"
-
-
-def _interval(value: int | None, width: int) -> str:
+def _number(value: "int | Bound | None") -> str:
     if value is None:
-        return ""
-    return f"{value - width:,} to {value + width:,}" if width else "exact"
+        return WITHHELD
+    return f"{int(value):,}" if math.isfinite(value) else "unbounded"
+
+
+def _interval(found: "ConfidenceInterval") -> str:
+    if found.method == Method.NONE:
+        return "exact"
+    return f"{_number(found.low)} to {_number(found.high)}"

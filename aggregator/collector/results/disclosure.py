@@ -29,8 +29,8 @@ PUBLIC_TOTAL = (
     "large one."
 )
 BEFORE_SELECTION = (
-    "Intervals are before selection: given that a small bucket is shown, its value is biased "
-    "upwards and the stated coverage does not hold for it."
+    "Half widths are before selection: given that a small bucket is shown, its value is more often "
+    "too large than not. Its interval follows the law of the noise given that it is shown."
 )
 
 

@@ -18,7 +18,7 @@ from typing import Never, NoReturn
 
 from typing_extensions import override
 
-from aggregator.collector.results.intervals import ConfidenceInterval
+from aggregator.collector.results.intervals import NO_UPPER, Bound, ConfidenceInterval
 from aggregator.collector.results.sums import check_confidence
 from aggregator.collector.results.values import (
     Exact,
@@ -86,26 +86,32 @@ class Selected(Quantity):
     def interval(self, confidence: Fraction = DEFAULT_CONFIDENCE) -> ConfidenceInterval:
         """Return an interval by the law of the noise given that the value passed.
 
-        Raises `ParameterError` if the noise is so wide that only bounds of its tails are known.
+        If the noise is so wide that only bounds of its tails are known, that law is not, and
+        nothing is learned but the certain limits; `after_selection` with `.released` may know more.
         """
         check_confidence(confidence)
         if not self._law.has_exact_tails:
-            raise ParameterError(
-                "Selected: noise as wide as this has bounded tails only; use `after_selection` "
-                "with `.released`"
+            return self._scaled(
+                self.least, NO_UPPER, confidence, "nothing is learned: noise too wide"
             )
         half_miss = (1 - confidence) / 2
-        value = self.released.value.numerator
         # Of truths that grow, the first is false and then true, the second true and then false.
         low = least(lambda truth: self._could_be_so_large(truth, half_miss), self.least)
         beyond = least(lambda truth: not self._could_be_so_small(truth, half_miss), self.least)
         high = max(low, beyond - 1)
-        method = "exact law, given that the value passed"
-        interval = ConfidenceInterval(Fraction(low), Fraction(high), confidence, method)
-        most = max(value, high) if self.most is None else self.most
-        interval = interval.within(self.least, most)
-        ends = sorted((interval.low * self.factor, interval.high * self.factor))
-        return dataclasses.replace(interval, low=ends[0], high=ends[1])
+        return self._scaled(
+            low, Fraction(high), confidence, "exact law, given that the value passed"
+        )
+
+    def _scaled(
+        self, low: int, high: Bound, confidence: Fraction, method: str
+    ) -> ConfidenceInterval:
+        """Return an interval of the truth within its certain limits, times the factor."""
+        most = NO_UPPER if self.most is None else Fraction(self.most)
+        found = ConfidenceInterval(Fraction(low), high, confidence, method)
+        found = found.within(Fraction(self.least), most)
+        low_end, high_end = sorted((found.low * self.factor, found.high * self.factor))
+        return dataclasses.replace(found, low=low_end, high=high_end)
 
     def named(self, label: str, unit: str | None = None) -> "Selected":
         """Return the same value under another label, and unit if one is given."""

@@ -6,6 +6,7 @@ import pytest
 
 from aggregator.cli.collector.tables import print_result
 from aggregator.collector.documents import Document, result_document, with_post_processing
+from aggregator.collector.results import Batch
 from aggregator.collector.results.disclosure import disclose
 from aggregator.collector.results.post_processing import Rule, post_process
 from aggregator.collector.results.result import Result
@@ -39,7 +40,8 @@ def printed(
 ) -> str:
     """Return what is printed, its lines joined."""
     collection: Document = {"result": result_document(task, result)}
-    print_result(with_post_processing(task, collection, rule), ["[red]", "b", "c", "d"])
+    values = Batch.of_result(task, result, ["[red]", "b", "c", "d"]).quantities()
+    print_result(with_post_processing(task, collection, rule), values)
     return " ".join(capsys.readouterr().out.split())
 
 
@@ -75,8 +77,9 @@ def test_a_label_does_not_turn_the_values_beside_it_around(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     task = make_task(privacy=LAPLACE)
-    collection: Document = {"result": result_document(task, result_of(task, 1500, -3, 400, 98))}
-    print_result(collection, ["a\u202e", "b", "c", "d"])
+    result = result_of(task, 1500, -3, 400, 98)
+    values = Batch.of_result(task, result, ["a\u202e", "b", "c", "d"]).quantities()
+    print_result({"result": result_document(task, result)}, values)
     shown = capsys.readouterr().out
     assert "a\\u202e" in shown
     assert "\u202e" not in shown
