@@ -3,7 +3,6 @@
 import json
 import math
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,13 +10,13 @@ import typer
 
 from aggregator.cli.options import InsecureHttp, Up
 from aggregator.cli.steward.survey_form import form
+from aggregator.cli.steward.survey_making import planned_of, survey_in, tasks_of
 from aggregator.cli.steward.survey_results import collect, results
 from aggregator.cli.steward.survey_sheet import sheet
 from aggregator.cli.steward.survey_spell import spell
 from aggregator.cli.steward.survey_tasks import TaskFile, survey_of
-from aggregator.cli.steward.survey_texts import text_line, text_tasks, write_survey
+from aggregator.cli.steward.survey_texts import text_line, write_survey
 from aggregator.cli.steward.survey_upload import upload
-from aggregator.clock import SystemClock
 from aggregator.errors import ParameterError
 from aggregator.untrusted_text import escaped
 from aggregator.written_times import IN_UTC
@@ -26,9 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aggregator.cli.local.folder import LocalFolder
-    from aggregator.client.text.beside_survey import AskedTexts
-    from aggregator.dap.hpke import HpkeConfig
-    from aggregator.protocol.task import Task
     from aggregator.steward.survey import Plan, PlannedPart, Survey, Way
     from aggregator.steward.survey.texts import PlannedText
 
@@ -37,14 +33,6 @@ app = typer.Typer(
 )
 
 SurveyFile = Annotated[Path, typer.Argument(metavar="SURVEY.toml", help="The survey file.")]
-
-
-def _survey_of(file: Path, text: str) -> "Survey":
-    from aggregator.cli.files import named
-    from aggregator.steward.survey import survey_from_toml
-
-    with named(file):
-        return survey_from_toml(text, datetime.fromtimestamp(SystemClock().now(), UTC))
 
 
 @app.command(epilog="Example: prio survey check survey.toml")
@@ -62,8 +50,8 @@ def check(
     """Check a survey file and print how it would be asked, and with what errors."""
     from aggregator.service.config import read_text
 
-    survey = _survey_of(file, read_text(file))
-    planned, texts = _planned(survey)
+    survey = survey_in(file, read_text(file))
+    planned, texts = planned_of(survey)
     if found is not None:
         texts = _by_last(texts, found)
     if as_json:
@@ -76,14 +64,6 @@ def check(
                 f"{text.asked.name}: tasks = {best.tasks} would find what "
                 f"{math.ceil(best.found_from):,} or more write, if they write as in the last window"
             )
-
-
-def _planned(survey: "Survey") -> "tuple[Plan | None, tuple[PlannedText, ...]]":
-    """Return how a survey is asked: its report, unless it has text questions only, and these."""
-    from aggregator.steward.survey import plan
-    from aggregator.steward.survey.texts import plan_texts
-
-    return plan(survey) if survey.questions else None, plan_texts(survey)
 
 
 def _by_last(texts: "Sequence[PlannedText]", found: Path) -> "tuple[PlannedText, ...]":
@@ -132,7 +112,7 @@ def new(
 
     given = {"out": out, "leader": leader, "helper": helper, "collector-config": collector_config}
     text = read_text(file)
-    survey = _survey_of(file, text)
+    survey = survey_in(file, text)
     if up is not None or not any(given.values()):
         if any(given.values()):
             raise ParameterError("up: replaces --out, --leader, --helper and --collector-config")
@@ -149,8 +129,8 @@ def new(
             raise ParameterError(f"{name}: missing")
     assert out and leader and helper and collector_config  # noqa: S101, PT018  none is missing
     config = collector_config_of(collector_config)
-    planned, texts = _planned(survey)
-    task, of_texts = _tasks_of(survey, planned, texts, config, leader, helper)
+    planned, texts = planned_of(survey)
+    task, of_texts = tasks_of(survey, planned, texts, config, leader, helper)
     some = task or next(tasks[0] for _, tasks in of_texts.values())
     check_endpoints(some, insecure_http=insecure_http)
     public = write_survey(task, of_texts, out)
@@ -171,11 +151,11 @@ def _add_to_local_parties(folder: "LocalFolder", survey: "Survey", text: str) ->
 
     place = local_tasks.place_of(folder, survey)
     if not local_tasks.is_asked(place, text):
-        planned, texts = _planned(survey)
+        planned, texts = planned_of(survey)
         config = local_tasks.collector_config(folder)
         urls = folder.url("leader"), folder.url("helper")
         place.parent.mkdir(exist_ok=True)
-        made = _tasks_of(survey, planned, texts, config, *urls)
+        made = tasks_of(survey, planned, texts, config, *urls)
         write_survey(*made, place, {local_tasks.SURVEY_FILE: text})
         _print_plan(survey, planned, texts)
     # Complete whatever was interrupted; a party that already has its file changes nothing.
@@ -188,26 +168,6 @@ def _add_to_local_parties(folder: "LocalFolder", survey: "Survey", text: str) ->
     people = " --person-column person --state sent" if survey.texts else ""
     print(f"  prio survey upload {public} answers.csv --time-column time{people}")
     print(f'  prio survey collect {public} --last "{escaped(survey.window)}"')
-
-
-def _tasks_of(
-    survey: "Survey",
-    planned: "Plan | None",
-    texts: "Sequence[PlannedText]",
-    config: "HpkeConfig",
-    leader: str,
-    helper: str,
-) -> "tuple[Task | None, AskedTexts]":
-    """Make the task of a survey, unless it has text questions only, and theirs."""
-    from aggregator.cli.service.task_making import make_task
-    from aggregator.steward.survey import task_tables
-
-    of_texts = text_tasks(survey, texts, config, leader, helper)
-    if planned is None:
-        return None, of_texts
-    made = task_tables(survey, planned, texts)
-    task = make_task(config, made.vdaf, made.privacy, leader=leader, helper=helper, **made.settings)
-    return task, of_texts
 
 
 @app.command(epilog="Example: prio survey show made/task.toml")
