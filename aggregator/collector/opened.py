@@ -265,12 +265,15 @@ class AsyncCollector:
         """Return everything that was collected of a survey's windows.
 
         Args:
-            title: The survey's title; not needed if the collector has only one survey.
+            title: The survey's title; not needed if the collector has only one survey, besides
+                those whose answers are made up.
 
         Raises:
             ParameterError: The collector has no survey of this title, or several and none is named.
         """
         tasks = [task for task in await self.tasks() if task.meaning]
+        if title is None:
+            tasks = [task for task in tasks if not task.is_made_up] or tasks
         titles = {task.task_id: Meaning.of_task(task).title for task in tasks}
         has = ", ".join(sorted(set(titles.values()))) or "none"
         if title is None and len(set(titles.values())) != 1:

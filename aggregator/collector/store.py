@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 
-from sqlalchemy import Row, func, insert, select, update
+from sqlalchemy import Row, delete, func, insert, select, update
 
 from aggregator.dap.ids import encode_base64url
 from aggregator.service.storage.engine import tables
@@ -91,6 +91,20 @@ def put_collector_task(tx: Transaction, task: CollectorTask) -> None:
             created_at=tx.now,
         )
     )
+
+
+def forget_collector_task(tx: Transaction, task_id: bytes, *, results_too: bool) -> None:
+    """Delete a task with its collections, unless one may still be under way.
+
+    Those that have a result are deleted only if the results are to go, too.
+    """
+    columns = tables.collections.c
+    query = select(columns.state).where(columns.task_id == task_id).distinct()
+    states = {CollectionState(each) for each in tx.connection.execute(query).scalars()}
+    kept = {*_HAS_JOB, *(() if results_too else (CollectionState.FINISHED,))}
+    if states.isdisjoint(kept):
+        for table in (tables.collections, tables.collector_tasks):
+            tx.connection.execute(delete(table).where(table.c.task_id == task_id))
 
 
 def replace_token(tx: Transaction, task_id: bytes, token: str) -> None:

@@ -1,4 +1,7 @@
-"""Which URLs a task may name: two, and plain HTTP only on this machine unless it is allowed."""
+"""Which URLs a task may name: two, and plain HTTP only on this machine unless it is allowed.
+
+A task whose answers are made up may name this machine only.
+"""
 
 import ipaddress
 from typing import TYPE_CHECKING
@@ -49,6 +52,34 @@ def check_endpoints(task: "Task", *, insecure_http: bool) -> None:
     places = {(each.origin, each.path.rstrip("/")) for each in both}
     if len(places) == 1:
         raise ParameterError(f"helper: {helper} is the leader's URL; name the other aggregator's")
+
+
+def check_made_up(task: "Task", *, rehearses: bool) -> None:
+    """Refuse made-up answers, except where one machine `rehearses`, and there all others.
+
+    Raises:
+        ParameterError: It is not what the party does; or an aggregator of a rehearsal is at another
+            machine's address.
+    """
+    if task.is_made_up is not rehearses:
+        raise ParameterError(
+            "task_info: its answers are made up, and only `prio survey rehearse` adds such a task, "
+            "on one machine"
+            if task.is_made_up
+            else "task_info: a rehearsal has no other tasks than those whose answers are made up"
+        )
+    if not rehearses:
+        return
+    configuration = task.configuration
+    for name, url in (
+        ("leader", configuration.leader_aggregator_endpoint),
+        ("helper", configuration.helper_aggregator_endpoint),
+    ):
+        if not is_loopback(read_endpoint(url, name).host):
+            raise ParameterError(
+                f"{name}: {url} is not an address of this machine alone, such as 127.0.0.1, and "
+                "made-up answers go nowhere else"
+            )
 
 
 def check_proxies() -> None:

@@ -12,7 +12,7 @@ import dataclasses
 import hashlib
 import re
 from collections.abc import Mapping
-from typing import Self
+from typing import Final, Self
 
 from aggregator.codec import DecodeError, encode
 from aggregator.dap.auth import TokenHeader
@@ -40,6 +40,8 @@ from aggregator.vdaf.prio3 import Prio3
 _MAX_TASK_INFO = 255
 _DIGEST_MARK = " meaning:"
 _DIGEST_ENDING = re.compile(f"{_DIGEST_MARK}[A-Za-z0-9_-]{{43}}$")
+MADE_UP: Final = "Made up: "
+"""The title of a task begins so if all of its answers are made up, to rehearse a survey."""
 BATCH_MODES: Mapping[BatchMode, Batching] = {
     BatchMode.TIME_INTERVAL: TimeInterval(),
     BatchMode.LEADER_SELECTED: LeaderSelected(),
@@ -148,6 +150,11 @@ class Task:
         return without_digest(self.info)
 
     @property
+    def is_made_up(self) -> bool:
+        """Whether its answers are made up: nobody is asked, and only one machine takes part."""
+        return says_made_up(self.title)
+
+    @property
     def opens(self) -> int:
         """The earliest time of its reports, in seconds since the epoch."""
         return 0 if self.interval is None else self.interval.start.units * self.time_precision
@@ -250,6 +257,11 @@ def info_with_digest(info: str, meaning: str) -> str:
 def without_digest(info: str) -> str:
     """Return what the task is for, without the digest that binds its meaning."""
     return _DIGEST_ENDING.sub("", info)
+
+
+def says_made_up(title: str) -> bool:
+    """Return whether a title is that of a rehearsal, in which answers are made up."""
+    return title.casefold().startswith(MADE_UP.strip().casefold())
 
 
 def _check_words(configuration: TaskConfiguration, meaning: str) -> None:

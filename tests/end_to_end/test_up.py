@@ -188,6 +188,45 @@ def test_asking_a_survey_again_changes_nothing_and_another_of_its_title_is_refus
     assert files == {each: each.read_bytes() for each in (place / NAME / "surveys").rglob("*.toml")}
 
 
+def spent(place: Path, task: str) -> str:
+    """Return what a task has cost people, as its helper knows."""
+    (task_id,) = re.findall('^id = "(.*)"$', task, re.MULTILINE)
+    return shell(f"prio ledger --config '{NAME}/helper.toml' --task={task_id} --json", place)
+
+
+def test_a_rehearsal_shows_what_results_will_look_like_and_costs_the_survey_nothing(
+    place: Path, uploaded: str
+) -> None:
+    assert uploaded
+    real = (place / NAME / "surveys" / "visits" / "task.toml").read_text()
+    before = spent(place, real)
+    for people in ("200", "300"):  # the second time in place of the first
+        said = shell(f"prio survey rehearse survey.toml --people {people} --up '{NAME}'", place)
+        (address,) = re.findall(r"^visits, made up: (\S+)$", said, re.MULTILINE)
+    made = place / NAME / "rehearsals" / "visits" / "task.toml"
+    printed = shell(f"prio survey results '{made}' --json", place)
+    rows = json.loads(printed)["rows"]
+    assert len({row["window"] for row in rows}) == 3
+    assert all(row["window"].startswith("Made up: ") for row in rows)
+    assert all(
+        abs(row["value"] - 200) < 20  # two thirds of 300 people; at this epsilon ± 1
+        for row in rows
+        if (row["question"], row["shows"], row["label"]) == ("well", "count", "yes")
+    )
+    # Every page and file says so, and neither the survey's task nor what it cost has changed.
+    token = (place / NAME / "collector.sqlite.token").read_text().strip()
+    for path in (".csv", ".json", "/count.svg", "/about.json", "/batches.json"):
+        headers = {"Authorization": f"Bearer {token}"}
+        shown = httpx.get(
+            address + path, headers=headers, trust_env=False, timeout=PATIENCE_SECONDS
+        )
+        assert (shown.status_code, "Made up: " in shown.text) == (200, True), path
+    assert spent(place, real) == before
+    assert (place / NAME / "surveys" / "visits" / "task.toml").read_text() == real
+    only = shell(f"prio survey results --json --up '{NAME}'", place)
+    assert "Made up" not in only
+
+
 PARTIES = ("leader", "helper", "collector")
 KEPT = ("leader.toml", "leader.key", "helper.key", "collector.key", "collector.sqlite.token")
 

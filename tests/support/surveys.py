@@ -44,3 +44,67 @@ def task_of(survey: str, **settings: object) -> Task:
     parsed = survey_from_toml(survey, FIRST)
     tables = task_tables(parsed, plan(parsed))
     return make_task(tables.vdaf, tables.privacy, **tables.settings, **settings)
+
+
+def every_kind(first: str = "") -> str:
+    """Return a survey with a question of each kind, by one of them, of which some are conditional.
+
+    `first` is a line for when its first window begins.
+    """
+    return f"""
+title = "Every kind"
+asked = "everybody"
+window = "day"
+min_batch_size = 20
+{first}
+by = "place"
+[budget]
+epsilon = "40"
+windows = 9
+[[question]]
+name = "place"
+kind = "choice"
+labels = ["here", "there"]
+[[question]]
+name = "seat"
+kind = "yes-no"
+ask_if = {{ place = "there" }}
+[[question]]
+name = "good"
+kind = "multiple"
+labels = ["staff", "rooms", "food"]
+at_most = 2
+[[question]]
+name = "waited"
+kind = "bins"
+edges = [0, 10, 30, 60]
+[[question]]
+name = "age"
+kind = "number"
+low = 0
+high = 120
+variance = true
+[[question]]
+name = "liked"
+kind = "scale"
+low = 1
+high = 5
+[[question]]
+name = "town"
+kind = "tree"
+regions = [
+  {{ label = "A", below = [{{ label = "A1" }}, {{ label = "A2" }}] }},
+  {{ label = "B", below = [{{ label = "B1" }}, {{ label = "B2" }}] }},
+]
+[[question]]
+name = "spent"
+kind = "vector"
+column = [{{ name = "food", low = 0, high = 9 }}, {{ name = "rent", low = 0, high = 9 }}]
+[[question]]
+name = "word"
+kind = "text"
+epsilon = "10"
+buckets = 16
+tasks = 8
+ask_if = {{ place = "here" }}
+"""

@@ -4,6 +4,7 @@
     leader.toml, …      each party's service file; its store, key and log lie beside it
     form.toml           the address of the pages on which surveys are answered
     surveys/NAME/       a survey's public task.toml or survey.json, and each party's file
+    rehearsals/NAME/    the same of its rehearsal, in which answers are made up
     pages.html          leads to the pages and logs in, while the services run
     up.lock             locked while the services run
 
@@ -45,6 +46,8 @@ _COMMANDS: Final = {
     "collector": ("collector", "serve"),
 }
 _FORM: Final = "form"
+_SURVEYS: Final = "surveys"
+_REHEARSALS: Final = "rehearsals"
 _MARKER: Final = "up.toml"
 _LOCK: Final = "up.lock"
 _LAYOUT: Final = 1
@@ -125,7 +128,12 @@ class LocalFolder:
     @property
     def surveys(self) -> Path:
         """The folder with one folder for each survey."""
-        return self.path / "surveys"
+        return self.path / _SURVEYS
+
+    @property
+    def rehearsals(self) -> Path:
+        """The folder with one folder for each survey that was rehearsed, named as in `surveys`."""
+        return self.path / _REHEARSALS
 
     @property
     def token(self) -> Path:
@@ -162,13 +170,12 @@ class LocalFolder:
         """Return the URL at which a survey is answered, given the name of its folder."""
         return f"{self.url(_FORM)}{quote(survey)}"
 
-    def chart_urls(self, survey: str) -> list[str]:
-        """Return the URLs at which the collector shows a survey's results.
+    def chart_urls(self, place: Path) -> list[str]:
+        """Return the URLs at which the collector shows the results of the survey in a folder.
 
         There is one, or one for each question if they are text questions only. Raises
         `ConfigurationError` if a public file has no id.
         """
-        place = self.surveys / survey
         at = f"{self.url('collector')}questions"
         file = public_in(place)
         if file.name != SURVEY:
@@ -180,6 +187,12 @@ class LocalFolder:
     def survey_names(self) -> list[str]:
         """The folders of all surveys that are asked here."""
         return [file.parent.name for file in public_files(self.surveys)]
+
+    @property
+    def rehearsed(self) -> list[Path]:
+        """The folders of all rehearsals of surveys that are asked here."""
+        found = [file.parent for file in public_files(self.rehearsals)]
+        return [place for place in found if (self.surveys / place.name).exists()]
 
     def programs(self, parties: Sequence[str] = PARTIES) -> list[Program]:
         """Return the services of some parties."""
@@ -295,10 +308,10 @@ def public_files(surveys: Path) -> list[Path]:
 
 
 def around(tasks: Path) -> LocalFolder | None:
-    """Return the folder of `prio up` whose surveys include a public file, if there is one."""
+    """Return the folder of `prio up` that has a survey's or rehearsal's public file, if one has."""
     place = tasks.absolute().parent.parent
     path = place.parent
-    return LocalFolder.at(path) if place.name == "surveys" and is_one(path) else None
+    return LocalFolder.at(path) if place.name in (_SURVEYS, _REHEARSALS) and is_one(path) else None
 
 
 def _id_in(file: Path, table: dict[str, object]) -> str:

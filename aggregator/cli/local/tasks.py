@@ -2,17 +2,24 @@
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from aggregator.cli.local.folder import LocalFolder
 from aggregator.cli.service.parties import open_aggregator, open_collector
 from aggregator.cli.service.taking_part import take_part
 from aggregator.collector.keys import keypair_of
+from aggregator.collector.store import forget_collector_task
 from aggregator.dap.hpke import HpkeConfig
 from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError
-from aggregator.protocol.provisioning import PARTIES
+from aggregator.protocol.provisioning import PARTIES, read_provisions
 from aggregator.service.config import read_text
+from aggregator.service.storage.engine.backends import Conflict
+from aggregator.service.storage.engine.transaction import UnknownTask
+from aggregator.service.storage.tasks.forgetting import forget
+from aggregator.service.storage.tasks.tasks import end_task
 from aggregator.steward.survey import Survey
 
 SURVEY_FILE = "survey.toml"
@@ -21,13 +28,42 @@ SURVEY_FILE = "survey.toml"
 _LONGEST_NAME = 40
 
 
-def hand_out(folder: LocalFolder, files: Mapping[Role, str]) -> None:
-    """Add each party's file of some tasks to its store; adding one again changes nothing."""
+def hand_out(folder: LocalFolder, files: Mapping[Role, str], *, rehearses: bool = False) -> None:
+    """Add each party's file of some tasks to its store; adding one again changes nothing.
+
+    If all three `rehearse`, the tasks' answers are made up, and otherwise none are.
+    """
     for role in (Role.LEADER, Role.HELPER):
         with open_aggregator(folder.config(role.name.lower())) as party:
-            take_part(party, files[role])
+            take_part(party, files[role], rehearses=rehearses)
     with open_collector(folder.config("collector")) as party:
-        take_part(party, files[Role.COLLECTOR])
+        take_part(party, files[Role.COLLECTOR], rehearses=rehearses)
+
+
+def withdraw(folder: LocalFolder, place: Path, *, results_too: bool) -> None:
+    """End the tasks of a survey whose files are in a folder; calling it again changes nothing.
+
+    The collector shows them no more if nothing was collected, or if their results are to go, too.
+    """
+    for role in (Role.LEADER, Role.HELPER):
+        with open_aggregator(folder.config(role.name.lower())) as party:
+            for task_id in _ids_in(place, role):
+                with suppress(UnknownTask):  # it was never added
+                    party.database.run_sync("end task", partial(end_task, task_id=task_id))
+                    if results_too:
+                        with suppress(Conflict):  # it is being collected, and stays ended
+                            forget(party.database, task_id)
+    with open_collector(folder.config("collector")) as party:
+        for task_id in _ids_in(place, Role.COLLECTOR):
+            party.database.run_sync(
+                "forget task",
+                partial(forget_collector_task, task_id=task_id, results_too=results_too),
+            )
+
+
+def _ids_in(place: Path, role: Role) -> list[bytes]:
+    provisions = read_provisions(files_in(place)[role], role)
+    return [each.task.task_id.value for each in provisions]
 
 
 def collector_config(folder: LocalFolder) -> HpkeConfig:

@@ -6,7 +6,7 @@ Imports happen when they are needed, so that help and completion stay fast.
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -43,6 +43,14 @@ def up(
             "asked already. Repeatable.",
         ),
     ] = None,
+    rehearse: Annotated[
+        bool,
+        typer.Option(
+            "--rehearse",
+            help="Also show what the results of each survey that is named will look like, as "
+            "`prio survey rehearse` does with made-up answers.",
+        ),
+    ] = False,
     open_pages: Annotated[
         bool, typer.Option("--open", help="Open the pages in a browser, if there is a desktop.")
     ] = False,
@@ -54,8 +62,10 @@ def up(
     If a service dies, its last lines are shown, the others are ended, and the exit status is 1.
     """
     if party is not None:
-        if survey or open_pages or (folder is not None and folder.suffix == ".toml"):
-            raise ParameterError("party: starts nothing, so --survey and --open do not go with it")
+        if survey or open_pages or rehearse or (folder is not None and folder.suffix == ".toml"):
+            raise ParameterError(
+                "party: starts nothing, so --survey, --rehearse and --open do not go with it"
+            )
         _prepare(party, folder or Path(f"prio-{party}"))
         return
     from aggregator.cli.local.folder import DEFAULT, LocalFolder
@@ -64,9 +74,7 @@ def up(
 
     if folder is not None and folder.suffix == ".toml":
         survey, folder = [folder, *(survey or [])], None
-    for file in survey or []:
-        if not file.exists():
-            raise ParameterError(f"survey: there is no file {file}")
+    _check(survey or [], rehearse=rehearse)
     with _owners_alone():
         local = LocalFolder.made(folder or DEFAULT)
         try:
@@ -75,13 +83,24 @@ def up(
                 programs = [*local.programs(), local.form_server]
                 with running(programs, [lock]) as services, page_of_links(local) as page:
                     for file in survey or []:
-                        _ask(local, file)
+                        _call(local, "new", file)
+                        if rehearse:
+                            _call(local, "rehearse", file, "--quiet")
                     _say(local, page)
                     if open_pages:
                         open_in_browser(page)
                     services.watch()
         except KeyboardInterrupt:
             print(f"ended; `prio up {_named(local)}` goes on from here", file=sys.stderr)
+
+
+def _check(surveys: Sequence[Path], *, rehearse: bool) -> None:
+    """Refuse files that are not there, before anything is started."""
+    for file in surveys:
+        if not file.exists():
+            raise ParameterError(f"survey: there is no file {file}")
+    if rehearse and not surveys:
+        raise ParameterError("rehearse: name the survey: `prio up survey.toml --rehearse`")
 
 
 @contextmanager
@@ -115,12 +134,12 @@ def _prepare(party: str, folder: Path) -> None:
         print(f"{number}. {step}")
 
 
-def _ask(local: "LocalFolder", survey: Path) -> None:
-    """Add a survey in its own process: the memory that making tasks takes would not be freed."""
+def _call(local: "LocalFolder", command: str, survey: Path, *options: str) -> None:
+    """Run a command of a survey in its own process: the memory that it takes would not be freed."""
     from aggregator.cli import faults
 
-    command = [sys.executable, "-P", "-m", "aggregator.cli", "survey", "new", str(survey)]
-    done = subprocess.run([*command, "--up", str(local.path)], check=False)  # noqa: S603  our own command
+    prio = [sys.executable, "-P", "-m", "aggregator.cli", "survey", command]
+    done = subprocess.run([*prio, survey, "--up", local.path, *options], check=False)  # noqa: S603  our own
     if done.returncode:
         raise SystemExit(done.returncode if done.returncode > 0 else faults.PARTLY)
 
@@ -137,7 +156,12 @@ def _say(local: "LocalFolder", page: str) -> None:
     lines += [f"The collector's token is in {local.token.absolute()}", f"This logs in: {page}"]
     for name in local.survey_names:
         lines.append(f"{name} is answered at: {local.form_url(name)}")
-        lines += [f"{name} is shown at: {each}" for each in local.chart_urls(name)]
+        lines += [f"{name} is shown at: {each}" for each in local.chart_urls(local.surveys / name)]
+    for place in local.rehearsed:
+        lines += [
+            f"{place.name}, with made-up answers, is shown at: {each}"
+            for each in local.chart_urls(place)
+        ]
     if not local.survey_names:
         lines += [f"In another terminal: prio survey new survey.toml --up {_named(local)}"]
     print(*lines, WARNING, "Ctrl-C ends all of it.", sep="\n", flush=True)

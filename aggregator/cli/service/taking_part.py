@@ -10,33 +10,45 @@ from aggregator.errors import ParameterError
 from aggregator.service.storage.tasks import tasks as task_store
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from aggregator.protocol.provisioning import Provision
     from aggregator.protocol.task import Task
     from aggregator.service.storage.engine.transaction import Transaction
 
 
-def take_part(party: Party, text: str) -> list[Task]:
+def take_part(party: Party, text: str, *, rehearses: bool = False) -> list[Task]:
     """Take part in the tasks of the party's file, all of them or none.
 
-    Raises `ParameterError` if the file is not the party's; if a task protects people less than an
+    Only where one machine `rehearses` may answers be made up.
+
+    Raises `ParameterError` if the file is not the party's; if answers are made up, or those of a
+    rehearsal are not, or it is of another machine; if a task protects people less than an
     aggregator requires, or its population has no budget left for it; or if its results are sealed
     to another key than the collector's. Raises `Conflict` if the party takes part in one with other
     contents, or its population is closed.
     """
-    return _collect(party, text) if isinstance(party, CollectorParty) else _aggregate(party, text)
+    from aggregator.protocol.clear_text import check_made_up
+    from aggregator.protocol.provisioning import read_provisions
+
+    role = Role.COLLECTOR if isinstance(party, CollectorParty) else party.role
+    provisions = read_provisions(text, role)
+    for each in provisions:
+        check_made_up(each.task, rehearses=rehearses)
+    if isinstance(party, CollectorParty):
+        return _collect(party, provisions)
+    return _aggregate(party, provisions)
 
 
-def _aggregate(party: AggregatorParty, text: str) -> list[Task]:
+def _aggregate(party: AggregatorParty, provisions: Sequence[Provision]) -> list[Task]:
     from aggregator.dap.auth import hash_token
     from aggregator.protocol.clear_text import check_endpoints
-    from aggregator.protocol.provisioning import read_provisions
     from aggregator.protocol.requirements import check_requirements
     from aggregator.service.runtime.spending import check_new_task
     from aggregator.service.storage.backup.reconciliation import enter_releases
     from aggregator.service.storage.engine import locks
     from aggregator.service.storage.tasks.caller_tokens import put_caller_token
 
-    provisions = read_provisions(text, party.role)
     for each in provisions:
         check_endpoints(each.task, insecure_http=party.settings.insecure_http)
         check_requirements(each.task, party.settings.requirements)
@@ -80,13 +92,11 @@ def _task_record(given: Provision, role: Role) -> task_store.TaskRecord:
     )
 
 
-def _collect(party: CollectorParty, text: str) -> list[Task]:
+def _collect(party: CollectorParty, provisions: Sequence[Provision]) -> list[Task]:
     from aggregator.collector.keys import keypair_of
     from aggregator.collector.store import CollectorTask, put_collector_task
     from aggregator.protocol.clear_text import check_endpoints
-    from aggregator.protocol.provisioning import read_provisions
 
-    provisions = read_provisions(text, Role.COLLECTOR)
     records, ours = [], keypair_of(party.database).config
     for given in provisions:
         check_endpoints(given.task, insecure_http=party.settings.insecure_http)

@@ -11,6 +11,7 @@ import typer
 from aggregator.cli.options import InsecureHttp, Up
 from aggregator.cli.steward.survey_form import form
 from aggregator.cli.steward.survey_making import planned_of, survey_in, tasks_of
+from aggregator.cli.steward.survey_rehearse import rehearse
 from aggregator.cli.steward.survey_results import collect, results
 from aggregator.cli.steward.survey_sheet import sheet
 from aggregator.cli.steward.survey_spell import spell
@@ -207,6 +208,7 @@ def show(
         print(escaped(f"{text.name}  asked in people's own words{only}"))
 
 
+app.command(epilog="Example: prio survey rehearse survey.toml --people 500")(rehearse)
 app.command(epilog="Example: prio survey form made/task.toml --out form.html")(form)
 app.command(
     epilog="Example: prio survey sheet made/task.toml --link https://…/form.html --out sheet.html"

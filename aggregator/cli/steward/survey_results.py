@@ -91,7 +91,7 @@ def collect(
         print_table(made)
         for each in texts:
             print(each.heading(windows))
-    _end_in(troubles)
+    end_in(troubles)
 
 
 def results(
@@ -177,7 +177,7 @@ def results(
         _, troubles = collect_windows(
             config, asked, letters, windows, of_now, WAIT_SECONDS, now=True
         )
-        _end_in(troubles)
+        end_in(troubles)
     with Collector.open(config) as collector:
         found = [] if asked.task is None else list(collector.results(asked.task))
         texts = text_windows(asked, letters, windows, collector.results)
@@ -198,7 +198,7 @@ def results(
         print(json.dumps(_document(made) | shown))
     elif csv is None and parquet is None:
         print_table(made)
-        _print_texts(texts, windows, strings_in(lists), every=every)
+        print_texts(texts, windows, strings_in(lists), every=every)
 
 
 def _place_of(file: Path | None, config: Path | None, up: Path | None) -> tuple[Path, Path | None]:
@@ -242,7 +242,7 @@ def print_changes(found: "SurveyResults", confidence: Fraction, question: str | 
     print(f"intervals: {100 * float(confidence):.6g} %, all at once. {ONLY_NOISE}")
 
 
-def _end_in(troubles: "Sequence[Trouble]") -> None:
+def end_in(troubles: "Sequence[Trouble]") -> None:
     """Print what could not be collected, and end if there is anything."""
     from aggregator.cli.steward.survey_lines import trouble_lines
 
@@ -252,9 +252,17 @@ def _end_in(troubles: "Sequence[Trouble]") -> None:
         raise SystemExit(faults.PEER)
 
 
-def _print_texts(
-    texts: "Sequence[TextWindow]", windows: "Windows", strings: Sequence[str], *, every: bool
+def print_texts(
+    texts: "Sequence[TextWindow]",
+    windows: "Windows",
+    strings: Sequence[str],
+    *,
+    every: bool = False,
 ) -> None:
+    """Print which strings people wrote, or with `every` all that can be found of the last window.
+
+    What some tasks have not collected is named in standard error.
+    """
     for each in _latest(texts) if every else texts:
         if each.is_whole:
             print(each.heading(windows), *each.shown(strings, every=every)[0], sep="\n")

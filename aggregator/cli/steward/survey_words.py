@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from aggregator.protocol.task import MADE_UP
 from aggregator.untrusted_text import escaped
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ class TextWindow:
 
     def heading(self, windows: "Windows") -> str:
         """Return what it is of, with how many people took part, for a reader."""
-        about = f"{self.name}, {windows.describe(self.start)}"
+        mark = MADE_UP if self.tasks[0].is_made_up else ""
+        about = f"{self.name}, {mark}{windows.describe(self.start)}"
         if not self.is_whole:
             return (
                 f"{about}: {len(self.collected)} of {len(self.tasks)} tasks are collected, and all "
@@ -66,6 +68,7 @@ class TextWindow:
         from aggregator.steward.text.spelled import spelled
 
         head = {"name": self.name, "start": self.start.isoformat(), "people": self.people}
+        head |= {"made_up": True} if self.tasks[0].is_made_up else {}
         tables = released_tables(self.tasks, [each.document for each in self.collected])
         if isinstance(self.asked, Spelling):
             named = spelled(self.asked, tables)

@@ -21,7 +21,7 @@ from aggregator.collector.store import StoredCollection
 from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError
 from aggregator.protocol.budget import horizon
-from aggregator.protocol.task import Task
+from aggregator.protocol.task import MADE_UP, Task
 from aggregator.protocol.task_file import task_from_toml
 from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.storage.engine.transaction import Transaction
@@ -89,11 +89,20 @@ class Asked:
         if self.meaning is None or self.part is None:
             return self.task.info or "A task"
         part, sheet = self.part, self.meaning.sheet
-        asked = part.question.text or part.question.name
+        asked = f"{self.mark}{part.question.text or part.question.name}"
         if not part.by:
             return asked
         group = sheet.question(part.by)
-        return f"{asked} By: {group.text or group.name}" if part.question.text else part.name
+        return (
+            f"{asked} By: {group.text or group.name}"
+            if part.question.text
+            else f"{self.mark}{part.name}"
+        )
+
+    @property
+    def mark(self) -> str:
+        """What every name and time of it begins with: that answers are made up, or nothing."""
+        return MADE_UP if self.task.is_made_up else ""
 
     @cached_property
     def most_releases(self) -> int | None:
@@ -120,7 +129,7 @@ class Asked:
                 window = int(self.windows.start(datetime.fromtimestamp(start, UTC)).timestamp())
                 if window + self.windows.seconds >= end:
                     start, end = window, window + self.windows.seconds
-            return self.times.period(start, end)
+            return f"{self.mark}{self.times.period(start, end)}"
         except (OverflowError, ValueError):  # a request may name years that no calendar has
             return f"{start:,} to {end:,} seconds since 1970"
 

@@ -1,13 +1,13 @@
 """A result as it would be published: made-up answers, and real noise from both aggregators."""
 
 import dataclasses
-import math
 from fractions import Fraction
 
 from aggregator.collector.results import Noised
 from aggregator.entropy import Entropy
 from aggregator.steward.planner.proposal import Proposal
 from aggregator.steward.survey import Design, Figure, Question
+from aggregator.steward.survey.made_up import shared_out
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,24 +53,3 @@ def made_up_sums(design: Design, question: Question, people: int, shape: str) ->
         for place, added in enumerate(design.measurement(answer)):
             sums[place] += count * added
     return sums
-
-
-def shared_out(people: int, parts: int, shape: str) -> list[int]:
-    """Return how many people are in each part: whole numbers that add up to `people`."""
-    middle = (parts - 1) / 2
-    match shape:
-        case "falling":
-            weights = [1 / (index + 1) for index in range(parts)]
-        case "bell":
-            width = parts / 4
-            weights = [math.exp(-(((index - middle) / width) ** 2) / 2) for index in range(parts)]
-        case _:
-            weights = [1.0] * parts
-    whole, before, shares = sum(weights), 0.0, []
-    placed = 0
-    for weight in weights:
-        before += weight
-        upto = round(people * before / whole)
-        shares.append(upto - placed)
-        placed = upto
-    return shares

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from aggregator.client.survey.routing import Routing
 from aggregator.client.survey.tables import GROUPS, Table
 from aggregator.errors import ParameterError
+from aggregator.protocol.task import MADE_UP, says_made_up
 from aggregator.protocol.task_documents import check_text
 from aggregator.steward.survey.conditions import routing_of
 from aggregator.steward.survey.exact import Positive
@@ -139,6 +140,10 @@ class Survey(BaseModel):
             raise ValueError(
                 f"max_reports: must be at least min_batch_size ({self.min_batch_size}), "
                 f"not {self.max_reports}"
+            )
+        if says_made_up(self.title):
+            raise ValueError(
+                f"title: must not begin with {MADE_UP.strip()!r}, as that of a rehearsal does"
             )
         _ = self.releases, self.routing  # raise what is wrong with them
         return self

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from aggregator.collector.results import Batch, Noised, Quantity, Table
 from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError
-from aggregator.protocol.task import Task
+from aggregator.protocol.task import MADE_UP, Task
 from aggregator.steward.survey.write_meaning import Meaning
 
 if TYPE_CHECKING:
@@ -89,7 +89,9 @@ class SurveyResults:
         for task, batch in self.results:
             meaning = Meaning.of_task(task)
             start = meaning.windows.start(datetime.fromtimestamp(batch.start, UTC))
-            rows += rows_of(meaning, batch, meaning.windows.describe(start))
+            # Whoever gets a row alone, in a file or a chart, shall see it.
+            mark = MADE_UP if task.is_made_up else ""
+            rows += rows_of(meaning, batch, f"{mark}{meaning.windows.describe(start)}")
         return rows
 
     @property

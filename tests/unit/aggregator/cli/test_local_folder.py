@@ -246,7 +246,7 @@ def test_a_survey_of_text_questions_alone_is_found_shown_and_asked_like_any_othe
     asked = read_survey(public)
     listed = run_here("task", "list", "--config", folder.config("helper")).stdout
     assert all(str(each.task_id) in listed for each in asked.tasks)
-    (chart,) = folder.chart_urls(name)
+    (chart,) = folder.chart_urls(folder.surveys / name)
     assert chart.endswith(f"questions/{asked.first.task_id}/words")
     shown = run_here("survey", "show", public).stdout
     assert f"{asked.first.task_id}  fingerprint {asked.first.fingerprint}" in shown
