@@ -1,13 +1,13 @@
 """The results of a survey's collections: labelled figures with intervals."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from aggregator.collector.results import Batch, Noised, Quantity, Table
+from aggregator.collector.results import Batch, ConfidenceInterval, Noised, Quantity, Table
 from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import MADE_UP, Task
@@ -15,6 +15,8 @@ from aggregator.steward.survey.write_meaning import Meaning
 
 if TYPE_CHECKING:
     from aggregator.collector.results.charts import Cell
+    from aggregator.steward.survey.synthetic.of_pairs import Codes, Function
+    from aggregator.steward.survey.synthetic.synthetic import Synthetic
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -198,6 +200,109 @@ class SurveyResults:
                 pairs.append((row, old))
         return pairs
 
+    def synthetic(
+        self,
+        window: str | int = -1,
+        rows: int | None = None,
+        seed: object = None,
+        *,
+        windows: Sequence[str | int] = (),
+        although_noise: bool = False,
+    ) -> "Synthetic":
+        """Return a table of made-up rows, drawn from what was released of one window.
+
+        Nobody is asked again and it costs nobody anything.
+
+        Args:
+            window: One of `windows`, or its index there: -1 is the last.
+            rows: How many rows; by default as many as there are reports.
+            seed: What rows are drawn by; one release gives one table otherwise.
+            windows: Several windows, all of whose people are taken together, in place of one.
+            although_noise: Whether to make it where nothing stands out from the noise.
+
+        Raises:
+            ParameterError: There is no such window, nothing between questions stands out from the
+                noise, or no two questions are in a table.
+        """
+        from aggregator.steward.survey.synthetic.synthetic import Told, synthetic_of
+
+        meaning, batches, names = self._chosen_windows(windows or (window,))
+        told = Told(tuple(names), self.guarantee, tuple(map(_release, batches)))
+        return synthetic_of(meaning, batches, told, rows, seed, although_noise=although_noise)
+
+    def three(
+        self,
+        answers: Mapping[str, object],
+        window: str | int = -1,
+        confidence: Fraction = DEFAULT_CONFIDENCE,
+    ) -> ConfidenceInterval:
+        """Return bounds for how many people gave three answers, from the tables of pairs.
+
+        Raises `ParameterError` if there is no such answer, or two of the questions are in no table.
+        """
+        from aggregator.steward.survey.synthetic.best import Best
+        from aggregator.steward.survey.synthetic.synthetic import entries_of
+        from aggregator.steward.survey.synthetic.tables import released_of
+        from aggregator.steward.survey.synthetic.three_answers import bounds_of_three
+
+        meaning, batches, _ = self._chosen_windows((window,))
+        layout = released_of(meaning, batches).layout
+        best = Best(layout, meaning.sheet.circuit, batches)
+        return bounds_of_three(best, [*entries_of(layout, answers).items()], confidence)
+
+    def of_pairs(
+        self, function: "Function", questions: "Sequence[str] | Codes", window: str | int = -1
+    ) -> Table:
+        """Return what a function makes of the means and covariances of some questions.
+
+        Intervals come from copies of the release with fresh noise, and are approximate.
+
+        Args:
+            function: Gets the means and the covariance matrix; returns a number, or several by
+                name.
+            questions: Their names, or for each the number that stands for each label.
+            window: One of `windows`, or its index there: -1 is the last.
+
+        Raises:
+            ParameterError: There is no such question, two are in no table, or noise is larger than
+                what the pairs show.
+        """
+        from aggregator.steward.survey.synthetic.of_pairs import figures_of_pairs
+        from aggregator.steward.survey.synthetic.synthetic import generator_of
+        from aggregator.steward.survey.synthetic.tables import released_of
+
+        meaning, batches, names = self._chosen_windows((window,))
+        generator = generator_of("\n".join(map(_release, batches)), "copies", 0)
+        found = figures_of_pairs(released_of(meaning, batches), function, questions, generator)
+        columns: dict[str, Sequence[Cell]] = {"window": names * len(found)}
+        return Table(found, columns, title=self.title, guarantee=self.guarantee)
+
+    def _chosen_windows(
+        self, windows: Sequence[str | int]
+    ) -> tuple[Meaning, list[Batch], list[str]]:
+        """Return what some windows mean, their batches and their names."""
+        found = list[tuple[str, Task, Batch]]()
+        for task, batch in self.results:
+            meaning = Meaning.of_task(task)
+            start = meaning.windows.start(datetime.fromtimestamp(batch.start, UTC))
+            found.append((meaning.windows.describe(start), task, batch))
+        found.sort(key=lambda each: each[0])
+        names = sorted({name for name, _, _ in found})
+        try:
+            chosen = [names[each] if isinstance(each, int) else each for each in windows]
+        except IndexError:
+            raise ParameterError(f"window: there are only {len(names)}") from None
+        if unknown := set(chosen) - set(names):
+            raise ParameterError(f"window: there is no result of {min(unknown)}")
+        kept = [each for each in found if each[0] in chosen]
+        (_, first, _), *others = kept
+        if any(
+            (each.meaning, each.policy.mechanism) != (first.meaning, first.policy.mechanism)
+            for _, each, _ in others
+        ):
+            raise ParameterError("window: these are of different surveys, or have different noise")
+        return Meaning.of_task(first), [batch for _, _, batch in kept], sorted(set(chosen))
+
     @cached_property
     def _by_place(self) -> dict[tuple[str, ...], Row]:
         return {(row.window, *row.place): row for row in self.rows}
@@ -210,3 +315,15 @@ class SurveyResults:
             and shows in (None, row.shows)
             and by in (None, row.by)
         ]
+
+
+def _release(batch: Batch) -> str:
+    """Return what tells a release from any other: its own identifier, after its task's."""
+    for value in batch.shown:
+        for source in value.sources():
+            match source.key:
+                case (task, release, *_):
+                    return f"{task} {release}"
+                case _:
+                    continue
+    return ""
