@@ -1,9 +1,10 @@
 """The browser's module in one file: the files of `browser/`, joined, without their comments.
 
 A page that names one file by its hash gets exactly that code or none; a hash does not cover what a
-module imports. Only what few pages need is a second file, which imports the first. White space that
-means nothing goes, too. Nothing is renamed or rewritten, so a reader can compare the file with the
-source: without white space and comments both are the same.
+module imports. Only what few pages need is in files of its own, which import the first: text
+questions, and surveys. White space that means nothing goes, too. Nothing is renamed or rewritten,
+so a reader can compare the file with the source: without white space and comments both are the
+same.
 """
 
 import base64
@@ -13,7 +14,6 @@ from collections.abc import Sequence
 from importlib.resources import files
 
 from aggregator import __version__
-from aggregator.dap.profile import DAP_18, DAP_19
 
 ORDER = (
     *("field", "transform", "xof", "bytes", "digits", "sections", "circuits", "prio3"),
@@ -21,11 +21,14 @@ ORDER = (
 )
 """The files in order: each comes after those that it imports."""
 
-TEXT_ORDER = ("normal", "question", "spelling")
+TEXT_ORDER = ("digest", "normal", "question", "spelling")
 """The files for text questions, which come after the others."""
 
-PROFILES = (DAP_18, DAP_19)
-"""The profiles that the module speaks, as `browser/task.js` lists them."""
+ASKING_ORDER = ("numbers", "sheet", "clock", "asking")
+"""The files for surveys whose answers are read, and whose sheet is made, as for a survey's page."""
+
+SURVEY_ORDER = ("digest", *ASKING_ORDER, "answers", "meaning", "survey_client")
+"""The files for surveys, which come after the first, too."""
 
 _COMMENT = re.compile(r"^[ ]*/\*\*.*?\*/\n|^[ ]*//[^\n]*\n", re.MULTILINE | re.DOTALL)
 _TRAILING = re.compile(r"[ ]+// [^\n]*$", re.MULTILINE)
@@ -43,7 +46,7 @@ _LITERAL = re.compile(
 
 _SUM = re.compile(r"(?<=[\w)\]]) ([+/-]=?) (?=[\w([])")  # of two terms: not where one has a sign
 _SPACES = re.compile(r" ?([]=<>!&|^*%?:,;(){}[]+) ?")
-_ENDS = re.compile(r"(?<=[;,({[])\n|\n(?=[])}])")  # not after }: a statement may end there
+_ENDS = re.compile(r"(?<=[;,({[}>])\n|\n(?=[])}])")  # each statement has its semicolon
 _IMPORTED = re.compile(r"^import \{([^}]*)\} from '\./(\w+)\.js';", re.MULTILINE)
 _EXPORTED = re.compile(r"^export \{([^}]*)\}", re.MULTILINE)
 
@@ -55,32 +58,52 @@ def file_of(name: str) -> str:
 
 def joined_module() -> str:
     """Return the module as one file; the same for everybody who has this version."""
-    return _joined("the client for browsers", ORDER, "index.js")
+    return _module("the client for browsers", ORDER, "index.js")
 
 
 def joined_text() -> str:
     """Return the part for text questions, a module that imports the other from its own folder."""
+    return _beside("text questions for browsers", TEXT_ORDER, "text.js")
+
+
+def joined_survey() -> str:
+    """Return the part for surveys, which imports the module likewise, and no other part."""
+    return _beside("surveys for browsers", SURVEY_ORDER, "survey.js")
+
+
+def for_page(*, has_texts: bool) -> str:
+    """Return all that the page of a survey is made with, to be put before its own script."""
+    return _joined((*ORDER, *ASKING_ORDER, *(TEXT_ORDER if has_texts else ())))
+
+
+def _beside(what: str, order: Sequence[str], index: str) -> str:
     names = sorted(
         {
             name
-            for each in TEXT_ORDER
+            for each in order
             for group, file in _IMPORTED.findall(file_of(f"{each}.js"))
             if file in ORDER
             for name in _names(group)
         }
     )
     imports = f"import {{ {', '.join(names)} }} from './prio.js';\n"
-    return _joined("text questions for browsers", TEXT_ORDER, "text.js", imports)
+    return _module(what, order, index, imports)
 
 
-def _joined(what: str, order: Sequence[str], index: str, imports: str = "") -> str:
+def _module(what: str, order: Sequence[str], index: str, imports: str = "") -> str:
     names = [name for group in _EXPORTED.findall(file_of(index)) for name in _names(group)]
-    parts = [f"/** Prio aggregator {__version__}, {what}; Apache-2.0. */\n", imports]
+    head = f"/** Prio aggregator {__version__}, {what}; Apache-2.0. */\n"
+    return f"{head}{imports}{_joined(order)}export {{ {', '.join(names)} }};\n"
+
+
+def _joined(order: Sequence[str]) -> str:
+    """Return files as one text without imports and exports."""
+    parts = []
     for name in order:
         text = _TRAILING.sub("", _COMMENT.sub("", file_of(f"{name}.js")))
         text = _IMPORT.sub("", text)
         parts.append(without_spaces(_INDENT.sub("", _EXPORT.sub("", text))).rstrip() + "\n")
-    return "".join([*parts, f"export {{ {', '.join(names)} }};\n"])
+    return "".join(parts)
 
 
 def without_spaces(text: str) -> str:

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import test from 'node:test';
 
 import { Task } from '../../aggregator/client/browser/index.js';
-import { Clock } from '../../aggregator/steward/survey/form/clock.js';
+import { Clock } from '../../aggregator/client/browser/clock.js';
 
 const [{ task: document }] = JSON.parse(readFileSync(process.env.CLIENT_VECTORS, 'utf8'));
 const task = new Task(document);

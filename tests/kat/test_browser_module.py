@@ -72,11 +72,15 @@ def test_the_joined_module_is_below_15_kilobytes_by_brotli() -> None:
 
 
 OF_A_PAGE = """
-const form = require('node:fs').readFileSync(process.argv[1], 'utf8');
-const [fraction] = /function fraction[^]*?\\n}\\n/.exec(form);
-const read = eval(`(${fraction})`);
-const texts = JSON.parse(require('node:fs').readFileSync(0, 'utf8'));
-process.stdout.write(JSON.stringify(texts.map((text) => read(text)?.map(String) ?? null)));
+import { readFileSync } from 'node:fs';
+const [, form, numbers] = process.argv;
+const { fractionOf } = await import(numbers);
+const [source] = /const isUnclear[^]*?\\n}\\n/.exec(readFileSync(form, 'utf8'));
+const numberIn = new Function(`${source}; return numberIn;`)();
+const grid = { low: ['0', '1'], step: ['1', '1000'] };
+const texts = JSON.parse(readFileSync(0, 'utf8'));
+const read = texts.map((text) => numberIn(text, grid, fractionOf)?.map(String) ?? null);
+process.stdout.write(JSON.stringify(read));
 """
 NUMBERS = [
     *("0", "007", "40", " 40\n", "+4", "-4", "-0", "1.50", "0.1", "9" * 30, "0." + "1" * 30),
@@ -91,7 +95,7 @@ NO_NUMBERS = [
 def test_a_page_reads_the_numbers_that_an_application_reads() -> None:
     """Only an exponent is no number in a page, where nobody writes one."""
     done = subprocess.run(  # noqa: S603  the node that is installed
-        [node(), "--eval", OF_A_PAGE, FORM],
+        [node(), "--input-type=module", "--eval", OF_A_PAGE, FORM, MODULE / "numbers.js"],
         input=json.dumps([*NUMBERS, *(each.replace(".", ",") for each in NUMBERS), *NO_NUMBERS]),
         capture_output=True,
         text=True,

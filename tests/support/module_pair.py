@@ -17,7 +17,7 @@ import pytest
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
-from aggregator.client.module import joined_module, joined_text
+from aggregator.client.module import joined_module, joined_survey, joined_text
 from aggregator.collector.results.result import Result
 from aggregator.dap.times import DAY, Interval
 from aggregator.protocol.requirements import Requirements
@@ -184,7 +184,11 @@ def module_site(folder: Path, task: Task) -> Iterator[Site]:
 
 def _page(name: str) -> Response:
     policy = {"content-security-policy": POLICY}
-    modules = {"prio.js": joined_module, "prio-text.js": joined_text}
+    modules = {
+        "prio.js": joined_module,
+        "prio-survey.js": joined_survey,
+        "prio-text.js": joined_text,
+    }
     if name in modules:
         return PlainTextResponse(modules[name](), media_type="text/javascript")
     if name == "":

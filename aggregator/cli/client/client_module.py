@@ -6,11 +6,16 @@ from typing import Annotated
 
 import typer
 
+from aggregator.errors import ParameterError
+
 
 def client_module(
     out: Annotated[
         Path | None, typer.Option(help="The file to write; without it, standard output.")
     ] = None,
+    survey: Annotated[
+        bool, typer.Option("--survey", help="The part for surveys, which imports ./prio.js.")
+    ] = False,
     text: Annotated[
         bool, typer.Option("--text", help="The part for text questions, which imports ./prio.js.")
     ] = False,
@@ -19,9 +24,11 @@ def client_module(
 
     The hash is for the integrity attribute of the element that loads it.
     """
-    from aggregator.client.module import integrity_of, joined_module, joined_text
+    from aggregator.client.module import integrity_of, joined_module, joined_survey, joined_text
 
-    module = joined_text() if text else joined_module()
+    if survey and text:
+        raise ParameterError("survey: each part is a file of its own, so give this or --text")
+    module = joined_survey() if survey else joined_text() if text else joined_module()
     if out is None:
         print(module, end="")
     else:

@@ -5,11 +5,15 @@ from typing import Final
 from fastapi import APIRouter, Response, status
 
 from aggregator import __version__
-from aggregator.client.module import joined_module, joined_text
+from aggregator.client.module import joined_module, joined_survey, joined_text
 
 PATH: Final = f"/module/{__version__}/prio.js"
 
-_FILES: Final = {"prio.js": joined_module, "prio-text.js": joined_text}
+_FILES: Final = {
+    "prio.js": joined_module,
+    "prio-survey.js": joined_survey,
+    "prio-text.js": joined_text,
+}
 
 _HEADERS: Final = {
     "Access-Control-Allow-Origin": "*",  # pages that name its hash request it so
@@ -21,7 +25,7 @@ _HEADERS: Final = {
 
 
 def module_router() -> APIRouter:
-    """Return the route of the module, and of its part for text questions."""
+    """Return the route of the module, and of its parts for surveys and text questions."""
     router = APIRouter(include_in_schema=False)
 
     @router.api_route("/module/{version}/{name}", methods=["GET", "HEAD"])

@@ -2,7 +2,7 @@
 
     GET /        the only page, or links to all
     GET /NAME    the page with this name
-    GET /module/VERSION/prio.js    the module, for other pages; also prio-text.js
+    GET /module/VERSION/prio.js    the module, for other pages; also its parts
 
 Anybody may see a page, so the site asks nobody who they are.
 """

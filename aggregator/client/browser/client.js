@@ -108,8 +108,7 @@ export class Client extends EventTarget {
   }
 
   /** Make a report for the outbox's `add`, which stores those of several tasks at once. */
-  make(measurement, { claim = null } = {}) {
-    const now = this.now();
+  make(measurement, { claim = null, at: now = this.now() } = {}) {
     const prepared = prepare(this.task, measurement, this.task.time(now), this.entropy);
     return {
       ...prepared, key: toBase64Url(prepared.id), task: this.task.id, created: now,

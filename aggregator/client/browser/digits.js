@@ -12,6 +12,11 @@ export class MeasurementError extends RangeError {
   name = 'MeasurementError';
 }
 
+/** Throw one. */
+export const misfit = (message) => {
+  throw new MeasurementError(message);
+};
+
 export const bitLength = (value) => value.toString(2).length;
 const halves = (value) => [Number(value >> 32n), Number(value & 0xffffffffn)];
 
@@ -20,7 +25,7 @@ export function checked(given, largest, what) {
   const value = typeof given === 'boolean' ? Number(given) : given;
   const isWhole = typeof value === 'bigint' || Number.isSafeInteger(value);
   if (!isWhole || value < 0 || value > largest) {
-    throw new MeasurementError(`${what} must be a whole number from 0 to ${largest}`);
+    misfit(`${what} must be a whole number from 0 to ${largest}`);
   }
   if (typeof value === 'bigint') return halves(value);
   const low = value >>> 0;
@@ -29,12 +34,8 @@ export function checked(given, largest, what) {
 
 /** The entries of a vector, each as a high and a low word. */
 export function entriesOf(measurement, length, largest) {
-  if (!Array.isArray(measurement) && !ArrayBuffer.isView(measurement)) {
-    throw new MeasurementError(`the measurement must be a list of ${length} whole numbers`);
-  }
-  if (measurement.length !== length) {
-    throw new MeasurementError(`the measurement must have ${length} entries`);
-  }
+  const isList = Array.isArray(measurement) || ArrayBuffer.isView(measurement);
+  if (!isList || measurement.length !== length) misfit(`the measurement must have ${length} entries`);
   return Array.from(measurement, (each, i) => checked(each, largest, `entry ${i}`));
 }
 
@@ -48,9 +49,8 @@ export function totalOf(entries, largest, what) {
   const carry = Math.floor(low / WORD);
   high += carry;
   low -= carry * WORD;
-  if (BigInt(high) * BigInt(WORD) + BigInt(low) > largest) {
-    throw new MeasurementError(`the ${what} must be at most ${largest}`);
-  }
+  const total = BigInt(high) * BigInt(WORD) + BigInt(low);
+  if (total > largest) misfit(`the ${what} must be at most ${largest}`);
   return [high, low];
 }
 

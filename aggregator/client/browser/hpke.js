@@ -89,9 +89,7 @@ export async function seal(config, info, aad, plaintext, x25519 = webCrypto) {
   const subtle = subtleCrypto();
   const { enc, exchange } = await x25519.ephemeral();
   const secret = await secretWith(exchange, config.publicKey);
-  if (!secret) {
-    throw new Unsupported(`HPKE configuration ${config.id}: its public key is unusable`);
-  }
+  if (!secret) throw new Unsupported(`HPKE configuration ${config.id}: its public key`);
   let prk = await hmac([], KEM, text('eae_prk'), secret);
   const label = joined([u16(KEY), KEM, text('shared_secret')]);
   const shared = await hmac(prk, label, enc, config.publicKey, [1]);

@@ -1,9 +1,9 @@
-/** A task, as `prio task show --json` prints it; both texts are base64url. */
+/** A task, as the list `task` of a `task.json` has it; both texts are base64url. */
 export interface TaskDocument {
   id: string;
   configuration: string;
-  /** The draft that its aggregators speak; dap-18 if it is left out. */
-  profile?: 'dap-18' | 'dap-19';
+  /** What its aggregators speak; dap-18 if it is left out. */
+  profile?: 'dap-18' | 'dap-19' | 'janus' | 'janus-2026-08-20';
 }
 
 /** What a task promises a person; rationals are exact, as text: "1/2". */
@@ -35,12 +35,17 @@ export function toBase64Url(bytes: Uint8Array): string;
 
 /** A task whose configuration is read and checked. Everything in it is public. */
 export class Task {
-  /** @throws {DecodeError} something is unknown, out of its range or too long; it is named */
+  /**
+   * @throws {TypeError} this is no task's document
+   * @throws {DecodeError} something is unknown, out of its range or too long; it is named
+   */
   constructor(task: TaskDocument);
   readonly id: string;
   readonly idBytes: Uint8Array;
   readonly configuration: Uint8Array;
   readonly profile: string;
+  /** What all domain separation begins with. */
+  readonly tag: string;
   readonly info: Uint8Array;
   readonly leader: string;
   readonly helper: string;
@@ -247,8 +252,12 @@ export class Client extends EventTarget {
    * @throws {MeasurementError | AlreadyAnswered | OutboxFull}
    */
   put(measurement: Measurement, options?: { claim?: string | null }): Promise<string>;
-  /** Make a report without storing it: the outbox's `add` stores those of several tasks at once. */
-  make(measurement: Measurement, options?: { claim?: string | null }): OutboxRecord;
+  /**
+   * Make a report without storing it: the outbox's `add` stores those of several tasks at once.
+   *
+   * @param options `at`: its moment, in milliseconds since 1970; now by default
+   */
+  make(measurement: Measurement, options?: { claim?: string | null; at?: number }): OutboxRecord;
   claimed(claim: string): Promise<Outcome | null>;
   waiting(): Promise<number>;
   /** Send what is due; with `now`, all that waits. */

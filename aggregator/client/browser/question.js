@@ -8,9 +8,8 @@
  * Source: our documentation of text questions, with vectors for each step.
  */
 
-import { DecodeError, toBase64Url } from './bytes.js';
 import { Client } from './client.js';
-import { Unsupported } from './hpke.js';
+import { hexOf, isBoundTo, refuse, sha256 } from './digest.js';
 import { NORMALISATION, checkUnicode, normalForm } from './normal.js';
 import { random } from './report.js';
 
@@ -19,26 +18,6 @@ const FEWEST_BUCKETS = 16;
 const FEWEST_TASKS = 8;
 const MECHANISM = 'PureDpDiscreteLaplace';
 const ONES = 2n ** 64n - 1n;
-
-export const refuse = (message) => {
-  throw new DecodeError(message);
-};
-
-async function sha256(...parts) {
-  const { subtle } = globalThis.crypto ?? {};
-  if (!subtle) throw new Unsupported('no WebCrypto here: a page must come by https');
-  const bytes = parts.flatMap((part) =>
-    Array.from(typeof part === 'string' ? new TextEncoder().encode(part) : part));
-  return new Uint8Array(await subtle.digest('SHA-256', Uint8Array.from(bytes)));
-}
-
-export const hexOf = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
-
-/** Whether a task's name ends with the digest of a text, which is bound into every report. */
-export async function isBoundTo({ info }, text) {
-  const ending = ` meaning:${toBase64Url(await sha256(text))}`;
-  return new TextDecoder().decode(info).endsWith(ending);
-}
 
 /** The four bytes that stand for a string in its normal form, in one question. */
 export async function fingerprint(normal, meaning) {
@@ -94,7 +73,7 @@ export class TextQuestion {
     // Names sorted, no spaces: the bytes that everybody hashes.
     const text = JSON.stringify({ buckets, epsilon, normalisation, tasks: tasks.length, title, version });
     const question = new TextQuestion();
-    Object.assign(question, { title, epsilon, tasks, length: buckets });
+    Object.assign(question, { title, epsilon, tasks, length: buckets, survey: survey ?? '' });
     question.meaning = await sha256('prio text question', text);
     for (const [place, task] of tasks.entries()) await question.checkTask(task, place, text, survey);
     if (description.meaning !== hexOf(question.meaning)) refuse('text.json: its meaning is not its own');
@@ -139,6 +118,11 @@ export class TextQuestion {
     const key = (await sha256('prio text key', number, this.meaning)).slice(0, 16);
     const bucket = 1 + Number(siphash(key, print) % BigInt(this.length - 1));
     return normal === '' ? 0 : bucket;
+  }
+
+  /** One person's part in it: see `TextClient.open`. */
+  open(options) {
+    return TextClient.open(this, options);
   }
 }
 
@@ -224,16 +208,16 @@ export class TextClient {
     return this.client.claimed(this.claimOf(this.client.task.time(moment)));
   }
 
-  /** Make a report of an answer, or of null for none, for the outbox's `add`. */
-  async make(answer) {
+  /** Make a report of an answer of now, or of null for none, for the outbox's `add`. */
+  async make(answer, at) {
     if (answer !== null && typeof answer !== 'string') {
       throw new TypeError('answer must be a string, or null');
     }
     for (;;) {
-      const at = this.at(this.client.task.time(this.client.now()));
-      const bucket = await [this.question, ...this.spelled][at].bucket(this.place, answer);
-      const record = this.clients[at].make(bucket);
-      if (this.at(record.time) !== at) continue; // another window has begun
+      const place = this.at(this.client.task.time(at ?? this.client.now()));
+      const bucket = await [this.question, ...this.spelled][place].bucket(this.place, answer);
+      const record = this.clients[place].make(bucket, { at });
+      if (this.at(record.time) !== place) continue; // another window has begun
       // One claim for the question and its spellings: a person pays for one report of a window.
       record.claim = `${this.client.task.id} ${this.claimOf(record.time)}`;
       record.also = this.claimsBeside(record.created);

@@ -51,7 +51,7 @@ export async function sealReport(task, prepared, configs, x25519 = webCrypto) {
   const aad = joined([task.idBytes, task.configuration, open]);
   const sealed = async (role, config, share) => {
     const plaintext = joined([[0, 0], opaque(share)]);
-    const info = joined([text(`${task.profile} input share`), [CLIENT, role]]);
+    const info = joined([text(`${task.tag} input share`), [CLIENT, role]]);
     const { enc, payload } = await seal(config, info, aad, plaintext, x25519);
     plaintext.fill(0);
     return joined([[config.id], opaque(enc, 2), opaque(payload)]);
@@ -75,12 +75,10 @@ export function preferredConfig(bytes) {
       publicKey: list.opaque(2, 1),
     });
   }
-  if (new Set(configs.map((config) => config.id)).size !== configs.length) {
+  if (new Set(configs.map(({ id }) => id)).size < configs.length) {
     fault('two HPKE configurations have the same id');
   }
-  const config = configs.find(isSupported);
-  if (!config) fault('no HPKE configuration has a suite that is known');
-  return config;
+  return configs.find(isSupported) ?? fault('no HPKE configuration has a suite that is known');
 }
 
 /** Why reports of a task were refused, by id; all others were accepted. */

@@ -7,7 +7,7 @@
  */
 
 import { fault } from './bytes.js';
-import { MeasurementError, bitLength, entriesOf, totalOf, writeDigits } from './digits.js';
+import { MeasurementError, bitLength, entriesOf, misfit, totalOf, writeDigits } from './digits.js';
 
 const ONE_HOT = 1, AT_MOST = 2, NUMBER = 3, BY_GROUP = 4, GIVEN = 5, TABLE = 6;
 const MOST_ENTRIES = 2 ** 16 - 1;
@@ -50,6 +50,7 @@ export function layoutOf(sections) {
  */
 export function readSections(reader) {
   const sections = [];
+  let length = 0;
   for (let count = reader.number(2); sections.length < count; ) {
     const section = {
       kind: reader.number(1), entries: reader.number(4), bound: reader.number(8),
@@ -57,10 +58,10 @@ export function readSections(reader) {
     };
     if (!isRight(section, sections)) fault(`section ${sections.length} is none`);
     sections.push(section);
-    if (layoutOf([section]).length > MOST_RESIDUES) fault('sections are too large');
+    length += layoutOf([section]).length;
+    if (length > MOST_RESIDUES) fault('sections are too large');
   }
-  if (!sections.length) fault('there must be at least one section');
-  if (layoutOf(sections).length > MOST_RESIDUES) fault('sections are too large');
+  if (!length) fault('there must be at least one section');
   return sections;
 }
 
@@ -82,9 +83,7 @@ function isRight({ kind, entries, bound, of, by }, earlier) {
 /** The bits of a measurement: what it adds to each entry, section after section. */
 export function encodeSections(sections, { places, entries, length }, measurement) {
   const bits = new Uint8Array(length);
-  if (measurement?.length !== entries) {
-    throw new MeasurementError(`the measurement must have ${entries} entries`);
-  }
+  if (measurement?.length !== entries) misfit(`the measurement must have ${entries} entries`);
   const parts = sections.map((section, i) => {
     const from = places[i].entries;
     return measurement.slice(from, from + section.entries);
@@ -106,11 +105,8 @@ export function encodeSections(sections, { places, entries, length }, measuremen
 /** Check that entries fit each other; return what is claimed of them. */
 function claimsOf({ kind, entries, bound, of, by }, i, values, bits, places) {
   const sum = (from, size) => bits.subarray(from, from + size).reduce((all, bit) => all + bit, 0);
-  const refuse = (message) => {
-    throw new MeasurementError(message);
-  };
   const { summed } = places[i];
-  if (kind === ONE_HOT && sum(summed, entries) !== 1) refuse('exactly one entry must be 1');
+  if (kind === ONE_HOT && sum(summed, entries) !== 1) misfit('exactly one entry must be 1');
   if (kind === AT_MOST) return [totalOf(values[i], bound, 'number of ones')];
   if (kind === BY_GROUP) return [totalOf(values[i], bound, 'sum of the entries')];
   if (kind === GIVEN) {
@@ -121,7 +117,7 @@ function claimsOf({ kind, entries, bound, of, by }, i, values, bits, places) {
       misplaced |= +(ones > 0) & (1 - answer);
       return [0, answer * (size - ones)];
     });
-    if (misplaced) refuse(`an entry must be 0 unless that of section ${of} is 1`);
+    if (misplaced) misfit(`an entry must be 0 unless that of section ${of} is 1`);
     return claims;
   }
   if (kind === TABLE) {
@@ -130,7 +126,7 @@ function claimsOf({ kind, entries, bound, of, by }, i, values, bits, places) {
     values[of].forEach(([, row], a) => values[by].forEach(([, column], b) => {
       wrong |= (row & column) ^ values[i][a * columns + b][1];
     }));
-    if (wrong) refuse(`each entry must be the product of those of sections ${of} and ${by}`);
+    if (wrong) misfit(`each entry must be the product of those of sections ${of} and ${by}`);
   }
   return [];
 }

@@ -8,8 +8,9 @@
  * Source: our documentation of spelling.
  */
 
+import { hexOf, isBoundTo, refuse } from './digest.js';
 import { normalForm, NORMALISATION } from './normal.js';
-import { fingerprint, hexOf, isBoundTo, refuse } from './question.js';
+import { fingerprint } from './question.js';
 
 const SPELLED = 1; // the version of descriptions
 const VERSION_OF_QUESTIONS = 1;

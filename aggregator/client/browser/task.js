@@ -28,40 +28,39 @@ const MAX_SHARE = 2 ** 26; // 64 MiB: what a browser holds several of
 const MAX_POINTS = 2 ** 13; // see `betweenPowers`
 
 /**
- * What differs between the drafts that we speak: how short `task_info` may be, and the names of
- * report errors by number, from 1 on. The tag of all domain separation is the profile's name.
+ * What differs between the drafts that we speak: the tag of all domain separation, how short
+ * `task_info` may be, and the names of report errors by number, from 1 on.
  */
+const DAP_18 = ['dap-18', 1, [
+  'batch_collected', 'report_replayed', 'report_dropped', 'hpke_unknown_config_id',
+  'hpke_decrypt_error', 'vdaf_verify_error', 'task_expired', 'invalid_message',
+  'report_too_early', 'task_not_started', 'outdated_config',
+]];
 const PROFILES = {
-  'dap-18': {
-    least: 1,
-    errors: [
-      'batch_collected', 'report_replayed', 'report_dropped', 'hpke_unknown_config_id',
-      'hpke_decrypt_error', 'vdaf_verify_error', 'task_expired', 'invalid_message',
-      'report_too_early', 'task_not_started', 'outdated_config',
-    ],
-  },
-  'dap-19': {
-    least: 0,
-    errors: [
-      'batch_collected', 'report_replayed', 'report_dropped', 'hpke_unknown_config_id',
-      'hpke_decrypt_error', 'vdaf_verify_error', 'invalid_message', 'report_too_early',
-      'unknown_verification_key_id', 'unsupported_extension',
-    ],
-  },
+  'dap-18': DAP_18,
+  'dap-19': ['dap-19', 0, [
+    ...DAP_18[2].slice(0, 6), 'invalid_message', 'report_too_early', 'unknown_verification_key_id',
+    'unsupported_extension',
+  ]],
+  janus: DAP_18,
+  'janus-2026-08-20': DAP_18,
 };
 
 export class Task {
   /**
    * @param {{id: string, configuration: string, profile?: string}} task the first two in base64url;
    *   `profile` is the draft that the aggregators speak
+   * @throws {TypeError} it is another thing
    * @throws {DecodeError} naming the field
    */
-  constructor({ id, configuration, profile = 'dap-18' }) {
-    if (!Object.hasOwn(PROFILES, profile)) fault('profile must be dap-18 or dap-19');
-    this.profile = profile;
-    const { least, errors } = PROFILES[profile];
-    this.reportErrors = errors;
-    this.id = id;
+  constructor(task) {
+    const { id, configuration, profile = 'dap-18' } = task ?? {};
+    if (typeof id !== 'string' || typeof configuration !== 'string') {
+      throw new TypeError('a task must have the texts id and configuration');
+    }
+    if (!Object.hasOwn(PROFILES, profile)) fault(`profile must be ${Object.keys(PROFILES)}`);
+    const [tag, least, errors] = PROFILES[profile];
+    Object.assign(this, { id, profile, tag, reportErrors: errors });
     this.idBytes = fromBase64Url(id);
     if (this.idBytes.length !== 32 || toBase64Url(this.idBytes) !== id) {
       fault('id must be 32 bytes in base64url');
@@ -89,7 +88,7 @@ export class Task {
     this.prio3 = prio3Of(type, parameters);
     this.readExtensions(new Reader(extensions));
     this.type = `Prio3${this.prio3.circuit.name}`;
-    this.ctx = joined([text(profile), this.idBytes]);
+    this.ctx = joined([text(tag), this.idBytes]);
   }
 
   readExtensions(reader) {
@@ -205,7 +204,7 @@ function policyOf(reader, sectionCount) {
   const version = reader.number(1);
   const more = version - PLAINEST;
   if (more < 0 || more > BY_SECTION + IN_GROUP) {
-    fault('the version of the privacy policy is not known');
+    fault('the privacy policy is not known');
   }
   const row = MECHANISMS[reader.number(1)] ?? fault('the privacy mechanism is not known');
   if (reader.number(1) !== 1) fault('the neighbour relation is not known');

@@ -32,6 +32,12 @@ export class TextQuestion {
   readonly meaning: Uint8Array;
   /** The bucket of an answer in a task; 0 is for none. */
   bucket(place: number, answer: string | null): Promise<number>;
+  /** One person's part in it, see `TextClient.open`. */
+  open(
+    options: ClientOptions & { outbox: Outbox; person?: string; spelled?: Spelling[] },
+  ): Promise<TextClient>;
+  /** What the survey asks, if it has text questions only; '' else. */
+  readonly survey: string;
 }
 
 /** What `spelling.json` of `prio survey spell` holds. */
@@ -90,7 +96,7 @@ export class TextClient {
    */
   answered(moment?: number): Promise<Outcome | null>;
   /** Make a report of any string, or of no answer, for `add` of the outbox, beside others. */
-  make(answer: string | null): Promise<OutboxRecord>;
+  make(answer: string | null, moment?: number): Promise<OutboxRecord>;
   /**
    * Make a report of any string, or of no answer, and store it.
    *

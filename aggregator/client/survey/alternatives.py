@@ -89,7 +89,7 @@ class YesNo:
 
     def data(self) -> dict[str, object]:
         """See `Alternatives`."""
-        return {"labels": list(self.choices)}
+        return {"labels": list(self.choices), "is_truth": True}
 
 
 class Points:

@@ -13,7 +13,7 @@ from html import escape, unescape
 from importlib.resources import files
 from types import MappingProxyType
 
-from aggregator.client.module import PROFILES, joined_module, joined_text
+from aggregator.client.module import for_page
 from aggregator.client.survey.asked_survey import AskedSurvey
 from aggregator.client.survey.texts import SpelledTexts
 from aggregator.dap.urls import read_endpoint
@@ -47,14 +47,9 @@ def form_page(
         spelled: The windows in which letters are asked for instead, by the question's name.
 
     Raises:
-        ParameterError: A page has no form for a question with this many labels; the tasks' profile
-            is one that the browser module does not speak; or a policy cannot name the aggregators.
+        ParameterError: A page has no form for a question with this many labels; or a policy cannot
+            name the aggregators.
     """
-    if asked.first.profile not in PROFILES:
-        raise ParameterError(
-            f"a page speaks {' and '.join(each.name for each in PROFILES)}, "
-            f"not {asked.first.profile.name}"
-        )
     origins, meaning = _origins(asked.first), Meaning.from_json(asked.meaning)
     title, sheet, texts = meaning.title, asked.sheet, asked.texts
     parts = [
@@ -81,9 +76,7 @@ def form_page(
     )
     windows = [each for of_question in spelled.values() for each in of_question]
     described = sheet.data()
-    modules = (joined_module(), joined_text()) if written else (joined_module(),)
-    page = _inline(_file("clock.js")) + _file("form.js")
-    script = "".join(map(_inline, modules)) + page
+    script = for_page(has_texts=bool(written)) + _file("form.js")
     style = _file("form.css")
     data = json.dumps(
         {
@@ -171,12 +164,6 @@ def _origins(task: Task) -> list[str]:
                 "that is letters, digits, - and ., not if it has _ or is an IPv6 address"
             )
     return sorted({*origins.values()})
-
-
-def _inline(module: str) -> str:
-    """Return a module without imports and exports, to be put before the page's own script."""
-    lines = module.splitlines(keepends=True)
-    return "".join(line for line in lines if not line.startswith(("import ", "export ")))
 
 
 def _file(name: str) -> str:

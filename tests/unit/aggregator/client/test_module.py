@@ -11,14 +11,19 @@ from aggregator.client.module import (
     _COMMENT,
     _LITERAL,
     _TRAILING,
+    ASKING_ORDER,
     ORDER,
+    SURVEY_ORDER,
     TEXT_ORDER,
     file_of,
+    for_page,
     integrity_of,
     joined_module,
+    joined_survey,
     joined_text,
     without_spaces,
 )
+from aggregator.dap.profile import PROFILES
 from aggregator.dp.by_section import split
 from aggregator.dp.mechanisms import Mechanism
 from aggregator.dp.policy import MECHANISMS
@@ -28,7 +33,10 @@ from tests.support.mechanisms import example_of
 MOST_BYTES = 16_900
 """Compressed by gzip. By brotli, which browsers ask for, it is below 15 kB: see `tests/kat`."""
 
-MOST_BYTES_OF_TEXT = 6_400
+MOST_BYTES_OF_TEXT = 6_500
+MOST_BYTES_OF_SURVEY = 10_400
+
+ALL = tuple(dict.fromkeys((*ORDER, *SURVEY_ORDER, *TEXT_ORDER)))
 
 _IMPORTED = re.compile(r"from '\./(\w+)\.js'")
 _EXPORT = re.compile(r"^export ", re.MULTILINE)
@@ -36,16 +44,15 @@ _DECLARED = re.compile(r"^(?:async )?(?:const|let|function|class) (\w+)", re.MUL
 
 
 def test_a_file_is_joined_after_those_that_it_imports() -> None:
-    both = ORDER + TEXT_ORDER
-    for place, name in enumerate(both):
-        assert set(_IMPORTED.findall(file_of(f"{name}.js"))) <= set(both[:place])
+    for beside in (TEXT_ORDER, SURVEY_ORDER, (*ASKING_ORDER, *TEXT_ORDER)):
+        both = ORDER + beside
+        for place, name in enumerate(both):
+            assert set(_IMPORTED.findall(file_of(f"{name}.js"))) <= set(both[:place])
 
 
 def test_no_two_files_declare_one_name_since_all_are_in_one_scope() -> None:
     declared = [
-        name
-        for each in ORDER + TEXT_ORDER
-        for name in _DECLARED.findall(_EXPORT.sub("", file_of(f"{each}.js")))
+        name for each in ALL for name in _DECLARED.findall(_EXPORT.sub("", file_of(f"{each}.js")))
     ]
     assert len(declared) > 50
     assert len(declared) == len(set(declared))
@@ -62,9 +69,13 @@ def test_the_joined_module_is_small_needs_nothing_else_and_is_the_same_each_time
     )
 
 
-def test_the_part_for_text_questions_needs_only_what_the_module_exports() -> None:
-    text = joined_text()
-    assert len(gzip.compress(text.encode(), 9)) < MOST_BYTES_OF_TEXT
+@pytest.mark.parametrize(
+    ("text", "most"),
+    [(joined_text(), MOST_BYTES_OF_TEXT), (joined_survey(), MOST_BYTES_OF_SURVEY)],
+    ids=["text", "survey"],
+)
+def test_a_part_is_small_and_needs_only_what_the_module_exports(text: str, most: int) -> None:
+    assert len(gzip.compress(text.encode(), 9)) < most
     imported = re.findall(r"^import \{ (.*) \} from '\./prio\.js';$", text, re.MULTILINE)
     assert len(imported) == text.count("import ") == 1
     assert set(imported[0].split(", ")) < set(re.findall(r"\w+", joined_module().splitlines()[-1]))
@@ -73,8 +84,13 @@ def test_the_part_for_text_questions_needs_only_what_the_module_exports() -> Non
 
 @pytest.mark.parametrize(
     ("order", "lines"),
-    [(ORDER, joined_module().splitlines()[1:-1]), (TEXT_ORDER, joined_text().splitlines()[2:-1])],
-    ids=["module", "text"],
+    [
+        (ORDER, joined_module().splitlines()[1:-1]),
+        (TEXT_ORDER, joined_text().splitlines()[2:-1]),
+        (SURVEY_ORDER, joined_survey().splitlines()[2:-1]),
+        (ORDER + ASKING_ORDER, for_page(has_texts=False).splitlines()),
+    ],
+    ids=["module", "text", "survey", "page"],
 )
 def test_the_joined_module_is_the_source_but_for_comments_and_white_space(
     order: Sequence[str], lines: Sequence[str]
@@ -92,14 +108,14 @@ def test_the_joined_module_is_the_source_but_for_comments_and_white_space(
         ("a = b.replace(/^ | $[/ ) ]/g, '\\' : ');", "a=b.replace(/^ | $[/ ) ]/g,'\\' : ');"),
         ("a = b(/[\"' ]/g, \"it's = \", '\" = ');", "a=b(/[\"' ]/g,\"it's = \",'\" = ');"),
         ("const a = / , /u, b = 1;", "const a= / , /u,b=1;"),
-        ("if (a(\n`x\ny`,\nb\n)) {\nc()\nd = '';\n}\ne;\n", "if(a(`x\ny`,b)){c()\nd='';}\ne;"),
+        ("if (a(\n`x\ny`,\nb\n)) {\nc()\nd = '';\n}\ne;\n", "if(a(`x\ny`,b)){c()\nd='';}e;"),
     ],
 )
 def test_no_string_no_pattern_and_no_sign_loses_its_space(source: str, tight: str) -> None:
     assert without_spaces(source) == tight
 
 
-@pytest.mark.parametrize("name", ["index", "text"])
+@pytest.mark.parametrize("name", ["index", "survey", "text"])
 def test_the_types_name_all_that_the_module_exports(name: str) -> None:
     exported = re.findall(r"\w+", " ".join(re.findall(r"\{([^}]*)\}", file_of(f"{name}.js"))))
     declared = re.findall(
@@ -132,6 +148,17 @@ def test_the_module_and_its_types_know_every_mechanism() -> None:
     ]
 
 
+def test_the_module_and_its_types_know_every_profile() -> None:
+    table = re.search(
+        r"^const PROFILES = \{\n(.*?)^\};", file_of("task.js"), re.MULTILINE | re.DOTALL
+    )
+    union = re.search(r"^  profile\?:([^;]*);", file_of("index.d.ts"), re.MULTILINE)
+    assert table
+    assert union
+    assert re.findall(r"^  '?([\w-]+)'?:", table[1], re.MULTILINE) == [*PROFILES]
+    assert re.findall(r"'([\w-]+)'", union[1]) == [*PROFILES]
+
+
 def _can_be_split(kind: type[Mechanism]) -> bool:
     try:
         split(example_of(kind), (Fraction(1, 2), Fraction(1, 2)))
@@ -147,12 +174,12 @@ def test_the_package_for_npm_is_of_this_version_and_needs_no_other() -> None:
 
 
 def test_the_module_asks_for_no_randomness_but_the_systems() -> None:
-    source = "\n".join(file_of(f"{name}.js") for name in ORDER + TEXT_ORDER)
+    source = "\n".join(file_of(f"{name}.js") for name in ALL)
     assert "Math.random" not in source
     assert source.count("getRandomValues") == 1
 
 
-@pytest.mark.parametrize("name", ORDER + TEXT_ORDER)
+@pytest.mark.parametrize("name", ALL)
 def test_where_strings_and_templates_end_is_seen_right_in_each_file(name: str) -> None:
     """What is taken for code and is none would lose its spaces, and a message its meaning."""
     code = _TRAILING.sub("", _COMMENT.sub("", file_of(f"{name}.js")))

@@ -18,6 +18,7 @@ from aggregator.cli.steward import survey_form
 from aggregator.cli.steward.form_site import form_site, surveys_in
 from aggregator.cli.steward.survey_texts import public_files
 from aggregator.client.module import joined_module, joined_text
+from aggregator.dap.profile import PROFILES
 from aggregator.errors import ParameterError
 from aggregator.protocol.task_file import task_to_toml
 from aggregator.steward.survey import plan, survey_from_toml, task_tables
@@ -44,10 +45,10 @@ def test_the_page_is_the_same_for_everybody_who_makes_it() -> None:
     assert fingerprint(page) != fingerprint(page_of(department(("medicine", "surgery"))))
 
 
-def test_a_page_that_could_not_read_its_task_is_not_made() -> None:
-    task = task_of(VISITS + department(), profile="janus")
-    with pytest.raises(ParameterError, match="a page speaks dap-18 and dap-19, not janus"):
-        form_page(asked_in(VISITS + department(), task))
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_survey_of_any_profile_has_a_page_that_names_it(profile: str) -> None:
+    page = form_page(asked_in(VISITS + department() + WORD, profile=profile))
+    assert page.count(f'"profile":"{profile}"') == (0 if profile == "dap-18" else 9)
 
 
 def test_a_task_of_which_a_person_is_in_one_has_no_page_of_its_own(tmp_path: Path) -> None:
