@@ -26,8 +26,10 @@ from aggregator.dap.hpke import HpkeKeypair
 from aggregator.dap.ids import CollectionJobId
 from aggregator.dap.messages import CollectionJobReq, CollectionJobResp
 from aggregator.dap.problems import BatchInvalid
+from aggregator.dap.resources import path
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import PeerError
+from aggregator.protocol.answers_so_far import MOST_BYTES, AnswersSoFar
 from aggregator.protocol.task import Task
 from aggregator.service.config.constants import WAIT_SECONDS
 from aggregator.service.transport.creation import COLLECTION_JOB
@@ -126,6 +128,18 @@ class TaskCollector:
         except PeerRefused as error:
             if error.status not in (httpx.codes.NOT_FOUND, httpx.codes.GONE):
                 raise
+
+    async def answers_so_far(self) -> AnswersSoFar:
+        """Return how many answers the leader says that windows have.
+
+        Raises `PeerRefused` or `PeerUnreachable`, also if the leader is of another make.
+        """
+        target = path("answers_so_far", task_id=self._task.task_id)
+        answer = await self._leader.get(target, limit=MOST_BYTES, carrying=AnswersSoFar)
+        try:
+            return decode(AnswersSoFar, answer.carried(AnswersSoFar.message))
+        except DecodeError as error:
+            raise CollectionError(f"the leader's answer: {error}") from error
 
     async def collect(
         self, request: CollectionJobReq, timeout_seconds: float = WAIT_SECONDS

@@ -29,6 +29,7 @@ from aggregator.dap.messages import CollectionJobReq
 from aggregator.dap.problems import is_final, problem_document
 from aggregator.dap.urls import origin
 from aggregator.errors import AggregatorError, PeerError, StoreError
+from aggregator.protocol.answers_so_far import AnswersSoFar
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_toml
 from aggregator.service.storage.engine.database import Database
@@ -84,6 +85,13 @@ class Driver:
             group.start_soon(self._drive)
             await stop.wait()
             group.cancel_scope.cancel()
+
+    async def answers_so_far(self, task: Task) -> AnswersSoFar:
+        """Return how many answers the leader of a task says that it has, or raise `PeerError`."""
+        record = await self._record(task.task_id.value)
+        if record is None:
+            raise PeerError("the task is not known any more")
+        return await self._collector(task, record).answers_so_far()
 
     async def ask(self, collection_id: bytes) -> float | None:
         """Ask once for a collection, or tell the leader once that it was given up.

@@ -336,6 +336,10 @@ class Batch(DocumentModel):
     window: str
     state: Literal["open", "ready", "waiting", "collected", "too few", "failed"]
     why: str
+    answers_so_far: int | None = Field(
+        description="The leader's word on an uncollected window, counted hourly; null if fewer "
+        "than min_batch_size, or if it does not say."
+    )
     start: Seconds | None
     end: Seconds | None
     collection_id: str = Field(description="Of its newest collection; empty without one.")

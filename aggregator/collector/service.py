@@ -41,6 +41,7 @@ from aggregator.collector.pages.session import Sessions
 from aggregator.collector.pages.word_lists import WordLists
 from aggregator.collector.requests import begin_collection
 from aggregator.collector.results.post_processing import Rule
+from aggregator.collector.so_far import LeadersWord
 from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import (
     InvalidMessage,
@@ -195,7 +196,9 @@ def create_collector_app(
         links=[*HOME, *((guest.path, guest.name) for guest in guests)],
         where_to_look=where_to_look,
     )
-    pages = Pages(database, api.begin, api.abandon, access, WordLists(word_lists), times)
+    leaders_word = LeadersWord(driver.answers_so_far, SystemClock(), times)
+    lists = WordLists(word_lists)
+    pages = Pages(database, api.begin, api.abandon, access, lists, times, leaders_word)
     mounted = [guest.router(access.admit) for guest in guests]
     return create_app(
         "collector",

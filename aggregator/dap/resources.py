@@ -28,6 +28,9 @@ from aggregator.dap.urls import read_endpoint
 
 MEDIA_TYPE = "application/ppm-dap"
 
+ANSWERS_SO_FAR = "prio-answers-so-far"
+"""The one message that is in no draft: a leader's counts (`aggregator.protocol.answers_so_far`)."""
+
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # noqa: S105 - RFC 9110's word for a name, no secret
 _TYPE = compile_pattern(rf"\s*({_TOKEN}/{_TOKEN})\s*", ASCII)
 _PARAMETER = compile_pattern(rf';\s*(?:({_TOKEN})=({_TOKEN}|"(?:[^"\\]|\\.)*")\s*)?', ASCII)
@@ -147,6 +150,15 @@ RESOURCES = (
         CollectionJobResp.message,
     ),
     Resource("collection_job", "DELETE", _COLLECTION_JOB, _LEADER, Role.COLLECTOR, None, None),
+    Resource(
+        "answers_so_far",
+        "GET",
+        f"{_TASK}/answers_so_far",
+        _LEADER,
+        Role.COLLECTOR,
+        None,
+        ANSWERS_SO_FAR,
+    ),
     Resource(
         "aggregate_shares",
         "POST",

@@ -94,5 +94,7 @@ async def log_in(client: httpx.AsyncClient) -> httpx.Response:
 
 
 def unreachable(request: httpx.Request) -> httpx.Response:
-    """Fail: the service itself asks nobody."""
+    """Fail: the service itself asks nobody, but how many answers there are."""
+    if request.url.path.endswith("/answers_so_far"):
+        return httpx.Response(404)  # of a leader of another make
     raise AssertionError(f"the service itself asks nobody, and not {request.url}")

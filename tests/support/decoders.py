@@ -32,6 +32,7 @@ from aggregator.dap.resources import media_type, message_of
 from aggregator.dp.policy import decode_policy, encode_policy
 from aggregator.dp.rationals import format_rational, parse_rational
 from aggregator.errors import ParameterError, PeerError
+from aggregator.protocol.answers_so_far import AnswersSoFar, WindowCount
 from aggregator.protocol.provisioning import provision, read_provisions
 from aggregator.protocol.reports import report_sizes
 from aggregator.protocol.task_file import (
@@ -269,6 +270,10 @@ KINDS: Sequence[type[Message]] = sorted({type(each) for each in SAMPLES}, key=la
 
 DECODERS: Mapping[str, Decoded] = {
     **{kind.__name__: Decoded(message(kind), _samples(kind)) for kind in KINDS},
+    "answers_so_far": Decoded(
+        message(AnswersSoFar),
+        [encode(AnswersSoFar(1, 3)), encode(AnswersSoFar(1, 3, (WindowCount(3600, 5),)))],
+    ),
     "uploaded_reports": Decoded(uploaded_reports, _samples(UploadRequest)),
     "aggregation_job": Decoded(aggregation_job, [bytes(7) + bytes(SIZES.verify_init(32))]),
     "framed_request": Decoded(

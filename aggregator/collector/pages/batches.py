@@ -12,6 +12,7 @@ from aggregator.collector.abandoning import MEANING
 from aggregator.collector.early_collection import in_words, loss_in_words
 from aggregator.collector.pages.readings import SHOWN_WINDOWS, Asked, Row
 from aggregator.collector.pages.view import View, unbroken
+from aggregator.collector.so_far import LeadersWord
 from aggregator.collector.store import StoredCollection
 from aggregator.dap.messages import CollectionJobReq
 from aggregator.dap.problems import InvalidBatchSize
@@ -57,7 +58,8 @@ class BatchLine:
     """One batch in the list.
 
     `start` is its first second, 0 while unknown. `why` says what it waits for, or what went wrong;
-    `named` names it in a request, and is empty if it cannot be asked for again.
+    `named` names it in a request, and is empty if it cannot be asked for again; `answers` is the
+    leader's word.
     """
 
     start: int
@@ -67,6 +69,7 @@ class BatchLine:
     named: Mapping[str, int]
     collection_id: str
     is_over: bool
+    answers: int | None = None
 
     @property
     def anchor(self) -> str:
@@ -80,12 +83,15 @@ class BatchLine:
             "window": self.period,
             "state": str(self.state),
             "why": self.why,
+            "answers_so_far": self.answers,
             **{name: self.named.get(name) for name in ("start", "end")},
             "collection_id": self.collection_id,
         }
 
 
-def batches(tx: Transaction, asked: Asked, csrf: str, refused: str = "") -> View:
+def batches(
+    tx: Transaction, asked: Asked, csrf: str, leaders_word: LeadersWord, refused: str = ""
+) -> View:
     """Return the page of a question's batches, where `refused` says why one was not collected.
 
     `csrf` is the value that this session's forms carry.
@@ -98,7 +104,7 @@ def batches(tx: Transaction, asked: Asked, csrf: str, refused: str = "") -> View
         found = [_line(asked, each, tx.now) for each in stored[:SHOWN_WINDOWS]]
     else:
         added_at = store.task_added_at(tx, asked.task.task_id.value)
-        found = list(_of_windows(tx, asked, windows, stored, added_at))
+        found = list(_of_windows(tx, asked, windows, stored, added_at, leaders_word))
     lines = (
         (
             tag("span", unbroken(line.period), id=line.anchor),
@@ -121,8 +127,10 @@ def batches(tx: Transaction, asked: Asked, csrf: str, refused: str = "") -> View
         else None,
         tag(
             "p",
-            f"A batch with fewer than {smallest:,} reports is not released; only the aggregators "
-            "know how many it has until it is collected. Collecting closes a batch for good: later "
+            f"A batch with fewer than {smallest:,} reports is not released; until it is collected "
+            "how many it has is the leader's word, who counts once an hour, and says a number from "
+            "the smallest batch on: one that followed each answer would say who answers when. "
+            "Collecting closes a batch for good: later "
             "reports for its time are refused.",
         ),
         tag("p", tag("strong", "Nothing is left in the budget: "), _SPENT) if is_spent else None,
@@ -135,7 +143,12 @@ def batches(tx: Transaction, asked: Asked, csrf: str, refused: str = "") -> View
 
 
 def _of_windows(
-    tx: Transaction, asked: Asked, windows: Windows, stored: list[StoredCollection], added_at: int
+    tx: Transaction,
+    asked: Asked,
+    windows: Windows,
+    stored: list[StoredCollection],
+    added_at: int,
+    leaders_word: LeadersWord,
 ) -> Iterator[BatchLine]:
     """Yield the windows back from the present one to the one in which the task was added.
 
@@ -162,9 +175,11 @@ def _of_windows(
             if not is_over:
                 ends = asked.times.moment(named["end"])
                 why = f"it ends {ends}; {loss_in_words(tx, asked.task, **named)}"
+            answers, said = leaders_word.of(asked.task, named["start"])
+            why = "; ".join(filter(None, (why, said)))
             state = BatchState.READY if is_over else BatchState.OPEN
             period = asked.period(**named)
-            yield BatchLine(named["start"], period, state, why, named, "", is_over)
+            yield BatchLine(named["start"], period, state, why, named, "", is_over, answers)
         start -= timedelta(seconds=windows.seconds)
 
 

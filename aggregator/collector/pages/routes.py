@@ -35,6 +35,7 @@ from aggregator.collector.pages.session import Session
 from aggregator.collector.pages.view import View
 from aggregator.collector.pages.word_lists import WordLists
 from aggregator.collector.pages.words_routes import WordPages
+from aggregator.collector.so_far import LeadersWord
 from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import BatchInvalid, UnrecognizedCollectionJob, UnrecognizedTask
 from aggregator.errors import Abort
@@ -75,10 +76,12 @@ class Pages:
         access: Access,
         lists: WordLists,
         times: Times,
+        leaders_word: LeadersWord,
     ) -> None:
         self._database = database
         self._begin, self._abandon = begin, abandon
         self._access = access
+        self._leaders_word = leaders_word
         self._readings = Readings(times)
         self._words = WordPages(database, self._readings, access, lists)
         self._drawing = CapacityLimiter(1)  # neither matplotlib nor `warnings` is made for threads
@@ -204,7 +207,14 @@ class Pages:
         return lambda tx: about(tx, self._readings, self._asked(request, tx), chosen)
 
     def _batches(self, request: Request, csrf: str, refused: str = "") -> Read:
-        return lambda tx: batches(tx, self._asked(request, tx), csrf, refused)
+        said = self._leaders_word
+        return lambda tx: batches(tx, self._asked(request, tx), csrf, said, refused)
+
+    async def _prepare(self, request: Request, read: Callable[[Request, str], Read]) -> None:
+        """Ask the leader what a page will say of it."""
+        if read == self._batches:
+            asked = await self._database.read("get task", partial(self._asked, request))
+            await self._leaders_word.refresh(asked.task)
 
     def _page(self, read: Callable[[Request, str], Read]) -> Callable[..., Awaitable[Response]]:
         """Return the handler of a page."""
@@ -214,6 +224,7 @@ class Pages:
             if session is None:
                 return to_login(request)
             try:
+                await self._prepare(request, read)
                 view = await self._read(read(request, self._access.csrf(session)))
             except Abort as error:
                 return self._access.refused(session, error)
@@ -228,6 +239,7 @@ class Pages:
 
         async def handle(request: Request) -> Response:
             self._access.check_reader(request)
+            await self._prepare(request, read)
             view = await self._read(read(request, ""))
             # Importing a library or writing 100,000 rows must not block other requests.
             return await in_thread(as_file, view, ending)

@@ -21,6 +21,7 @@ from aggregator.protocol.collection import check_collection_request
 from aggregator.protocol.reports import report_sizes
 from aggregator.protocol.task import Task
 from aggregator.service.config import POLL_SECONDS, LeaderSettings
+from aggregator.service.leader.answers_so_far import answers_so_far
 from aggregator.service.leader.upload_checks import MAX_REPORTS
 from aggregator.service.leader.uploads import Grouping, Uploads
 from aggregator.service.runtime import Runtime, ServedTask
@@ -91,6 +92,7 @@ class LeaderResources(AggregatorResources):
                 ("PUT", "collection_job"): self.put_collection_job,
                 ("GET", "collection_job"): self.get_collection_job,
                 ("DELETE", "collection_job"): self.delete_collection_job,
+                ("GET", "answers_so_far"): self.answers_so_far,
             },
         )
 
@@ -185,6 +187,12 @@ class LeaderResources(AggregatorResources):
         await self._runtime.journal_unshared_charges()
         await try_delete_leftovers(self._runtime.database)
         return answer
+
+    async def answers_so_far(self, request: Request) -> Response:
+        """Tell the task's collector how many answers there are, counted once an hour."""
+        served = await self._authorised(request)
+        found = await answers_so_far(self._runtime, served.task)
+        return encoded_response(found, {"Cache-Control": "no-store"})
 
     async def _state(self, task: Task, job: CollectionJob, created: str | None) -> Response:
         if job.problem is not None:

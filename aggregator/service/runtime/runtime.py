@@ -251,6 +251,18 @@ class Runtime:
                 found.append(each)
         return found
 
+    async def places_beside(self, task: Task) -> list[Task]:
+        """Return the tasks of the other places of a task's group, of which a person is in one."""
+        group = task.policy.group
+        others = await self._asked_with(task) if group is not None else []
+        beside = [self._task(each.task_id, each.definition) for each in others]
+        return [
+            each
+            for each in beside
+            if each.policy.group is not None and group is not None
+            if each.policy.group.name == group.name
+        ]
+
     async def public_task(self, task_id: TaskId) -> Task:
         """Return a task that we serve, without its secrets, which may be unreadable.
 

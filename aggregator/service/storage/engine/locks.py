@@ -19,6 +19,7 @@ ORDER: Final = (
     "batches",
     "claims",
     "deferred",
+    "answers",
     "ledger",
     "tokens",
     "generations",
@@ -85,6 +86,11 @@ def claim_waiting(tx: Transaction, task_id: bytes) -> None:
 def defer_jobs(tx: Transaction, task_id: bytes) -> None:
     """Serialise the deferring of the task's jobs."""
     _take(tx, "deferred", task_id)
+
+
+def count_answers(tx: Transaction) -> None:
+    """Serialise the hourly count of answers, so that there is one."""
+    _take(tx, "answers")
 
 
 def own_shard(tx: Transaction, task: int) -> int:

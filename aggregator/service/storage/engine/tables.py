@@ -279,6 +279,24 @@ caller_tokens = _table(
     "listed too.",
 )
 
+answer_counts = _table(
+    "answer_counts",
+    _task(primary_key=True),
+    _seconds("asked_at", "Seconds; in which hour its collector last asked."),
+    _seconds(
+        "counted_at",
+        "Seconds; when its reports were counted, with those of all other rows. Null until then.",
+        nullable=True,
+    ),
+    _bytes(
+        "counts",
+        "For each bucket that was not collected its key, 8 bytes, and how many reports it had, 8 "
+        "bytes, most significant first.",
+    ),
+    comment="Leader: the hourly count of answers that collectors are told, so that asking more "
+    "often tells nothing more.",
+)
+
 hpke_keys = _table(
     "hpke_keys",
     _number(

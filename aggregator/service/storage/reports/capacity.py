@@ -70,6 +70,12 @@ def room_now(tx: Transaction, task_id: bytes, bucket: bytes, batch: Batch, max_r
     return room[bucket].left if bucket in room else max_reports
 
 
+def reports_by_bucket(tx: Transaction, task_id: bytes) -> dict[bytes, int]:
+    """Return how many reports each bucket has, aggregated or stored."""
+    rows = tx.run(_HELD_AND_WAITING.of_each, {"task": tx.task_key(task_id)})
+    return {bucket: int(count) for bucket, count in rows}
+
+
 class _Counting:
     """Statements that add up what a task's buckets hold, by one or more columns of counts.
 
@@ -86,9 +92,9 @@ class _Counting:
             )
         ).subquery()
         reports = func.coalesce(func.sum(held.c.reports), 0)
-        of_each = select(held.c.bucket, reports).group_by(held.c.bucket)
-        self.of_one = of_each.where(held.c.bucket == bindparam("first"))
-        self.of_some = of_each.where(held.c.bucket.in_(bindparam("some", expanding=True)))
+        self.of_each = select(held.c.bucket, reports).group_by(held.c.bucket)
+        self.of_one = self.of_each.where(held.c.bucket == bindparam("first"))
+        self.of_some = self.of_each.where(held.c.bucket.in_(bindparam("some", expanding=True)))
         self.of_all = select(reports).where(
             held.c.bucket.between(bindparam("first"), bindparam("last"))
         )

@@ -21,6 +21,7 @@ LEADERS = {
         "collection-job-req",
         "collection-job-resp",
     ),
+    ("GET", f"{TASK}/answers_so_far", 0, None, "prio-answers-so-far"),  # ours
 }
 JOB = f"{TASK}/aggregation_jobs/{{aggregation_job_id}}"
 SHARE = f"{TASK}/aggregate_shares/{{aggregate_share_id}}"

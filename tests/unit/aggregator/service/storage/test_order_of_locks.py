@@ -14,6 +14,7 @@ TAKE = {
     "batches": locks.change_batches,
     "claims": locks.claim_waiting,
     "deferred": locks.defer_jobs,
+    "answers": lambda tx, _: locks.count_answers(tx),
     "ledger": lambda tx, _: locks.spend(tx),
     "tokens": locks.change_tokens,
     "generations": lambda tx, _: locks.rotate_generations(tx),
