@@ -59,4 +59,4 @@ class LeadersWord:
             return None, "the leader counts its answers for the first time in its next full hour"
         answers, at = said.of_window(start), self._times.moment(said.counted_at)
         number = f"fewer than {said.least:,}" if answers is None else f"{answers:,}"
-        return answers, f"the leader's word: {number} answers at {at}"
+        return answers, f"{number} answers so far: the leader's word at {at}"

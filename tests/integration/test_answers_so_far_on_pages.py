@@ -67,8 +67,8 @@ async def test_a_window_shows_the_leaders_word_or_that_there_are_fewer_than_it_s
     leader = Leader(SAID)
     text, rows = await batches_of(tmp_path, leader, looks=3)
     at = IN_UTC.moment(SAID.counted_at)
-    assert f"the leader's word: 1,234 answers at {at}" in text
-    assert f"the leader's word: fewer than 3 answers at {at}" in text
+    assert f"1,234 answers so far: the leader's word at {at}" in text
+    assert f"fewer than 3 answers so far: the leader's word at {at}" in text
     assert {row["start"]: row["answers_so_far"] for row in rows} == {
         MONDAY: 1234,
         MONDAY + WEEK: None,

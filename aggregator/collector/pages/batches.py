@@ -59,7 +59,7 @@ class BatchLine:
 
     `start` is its first second, 0 while unknown. `why` says what it waits for, or what went wrong;
     `named` names it in a request, and is empty if it cannot be asked for again; `answers` is the
-    leader's word.
+    leader's word, and `said` a sentence of it.
     """
 
     start: int
@@ -70,6 +70,7 @@ class BatchLine:
     collection_id: str
     is_over: bool
     answers: int | None = None
+    said: str = ""
 
     @property
     def anchor(self) -> str:
@@ -112,6 +113,7 @@ def batches(
                 (
                     _state_shown(line.state),
                     tag("br"),
+                    join((tag("strong", line.said), tag("br"))) if line.said else None,
                     isolated(line.why),
                     _action(asked, line, csrf, is_spent=is_spent),
                 )
@@ -127,11 +129,10 @@ def batches(
         else None,
         tag(
             "p",
-            f"A batch with fewer than {smallest:,} reports is not released; until it is collected "
-            "how many it has is the leader's word, who counts once an hour, and says a number from "
-            "the smallest batch on: one that followed each answer would say who answers when. "
-            "Collecting closes a batch for good: later "
-            "reports for its time are refused.",
+            f"A batch with fewer than {smallest:,} reports is not released. Until it is collected "
+            "its number of answers is the leader's word, counted once an hour and not told while "
+            "it is small: a live count would tell when somebody answers. Collecting closes a "
+            "batch for good: later reports for its time are refused.",
         ),
         tag("p", tag("strong", "Nothing is left in the budget: "), _SPENT) if is_spent else None,
         _calendar(found, asked.times) if windows else None,
@@ -176,10 +177,9 @@ def _of_windows(
                 ends = asked.times.moment(named["end"])
                 why = f"it ends {ends}; {loss_in_words(tx, asked.task, **named)}"
             answers, said = leaders_word.of(asked.task, named["start"])
-            why = "; ".join(filter(None, (why, said)))
             state = BatchState.READY if is_over else BatchState.OPEN
             period = asked.period(**named)
-            yield BatchLine(named["start"], period, state, why, named, "", is_over, answers)
+            yield BatchLine(named["start"], period, state, why, named, "", is_over, answers, said)
         start -= timedelta(seconds=windows.seconds)
 
 
