@@ -3,6 +3,7 @@
 import dataclasses
 
 import pytest
+from sqlalchemy import func, select
 
 from aggregator.protocol.batches import Batch
 from aggregator.service.storage.batches.closed import (
@@ -11,11 +12,13 @@ from aggregator.service.storage.batches.closed import (
     mark_collected,
     unfreeze,
 )
+from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import BatchState
 from aggregator.service.storage.jobs.collection_jobs import create_collection_job
 from aggregator.service.storage.reports.answer_counts import count_answers, last_count
-from aggregator.service.storage.tasks.tasks import added_together, put_task
+from aggregator.service.storage.tasks.forgetting import forget
+from aggregator.service.storage.tasks.tasks import added_together, end_task, put_task
 from tests.support.clock import ManualClock
 from tests.support.store import TASK_ID, leader_task, unit, units, upload
 
@@ -76,6 +79,17 @@ def test_a_task_that_nobody_asks_about_for_a_week_is_counted_no_more(
     clock.advance(7 * 24 * HOUR + HOUR)
     count(store)
     assert count(store, OTHER) == (None, [{}])  # as if it was never asked about
+
+
+def test_a_forgotten_task_leaves_no_count(store: Database, clock: ManualClock) -> None:
+    count(store)
+    count(store, OTHER)
+    store.run_sync("end", lambda tx: end_task(tx, OTHER))
+    forget(store, OTHER)
+    clock.advance(HOUR)
+    assert count(store)[0] == clock.now()
+    query = select(func.count()).select_from(tables.answer_counts)
+    assert store.read_sync("rows", lambda tx: tx.connection.execute(query).scalar()) == 1
 
 
 def test_what_is_collected_is_not_counted(store: Database) -> None:
