@@ -43,8 +43,8 @@ class LeadersWord:
                 log.info("the leader does not say its answers", reason=str(error))
         until = now + _AGAIN_SECONDS
         if not isinstance(found, str):
-            # The leader counts when it is asked first in an hour by its clock, which may be behind.
-            until = max(until, now - now % SECONDS_BETWEEN + SECONDS_BETWEEN)
+            # By its clock, which may be ahead by any time.
+            until = max(until, min(found.counted_at, now) + SECONDS_BETWEEN)
         self._said[task.task_id.value] = until, found
 
     def of(self, task: Task, start: int) -> tuple[int | None, str]:
@@ -56,7 +56,7 @@ class LeadersWord:
         if isinstance(said, str):
             return None, said
         if not said.counted_at:
-            return None, "the leader counts its answers for the first time in its next full hour"
+            return None, "the leader counts its answers for the first time within an hour"
         answers, at = said.of_window(start), self._times.moment(said.counted_at)
         number = f"fewer than {said.least:,}" if answers is None else f"{answers:,}"
         return answers, f"{number} answers so far: the leader's word at {at}"

@@ -14,7 +14,7 @@ from aggregator.dap.resources import ANSWERS_SO_FAR
 from aggregator.protocol.task import Task
 
 SECONDS_BETWEEN = 3600
-"""How long a count stands; a new one is made in the next full hour at the earliest."""
+"""How long a count stands. Two of them are never closer, so not on either side of a full hour."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

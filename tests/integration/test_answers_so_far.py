@@ -120,6 +120,20 @@ async def test_all_tasks_are_counted_at_one_moment_so_that_asking_in_turns_tells
     assert found[1].of_window(start + HOUR) is None  # came after the count
 
 
+async def test_who_asks_before_and_after_a_full_hour_hears_one_count(pair: Pair) -> None:
+    """Or it would hear whether somebody answered in the two seconds between."""
+    start = pair.clock.now()
+    await upload(pair, 3)
+    pair.clock.advance(HOUR - 1)
+    before = await said(pair)
+    await upload(pair, 1)
+    pair.clock.advance(2)
+    assert await said(pair) == before
+    assert before.of_window(start) == 3
+    pair.clock.advance(HOUR - 2)
+    assert (await said(pair)).of_window(start) == 4
+
+
 async def test_a_text_questions_tasks_have_one_number(tmp_path: Path) -> None:
     asked = asked_in(SURVEY)
     (_, places) = asked.texts["word"]

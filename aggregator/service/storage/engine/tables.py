@@ -282,7 +282,7 @@ caller_tokens = _table(
 answer_counts = _table(
     "answer_counts",
     _task(primary_key=True),
-    _seconds("asked_at", "Seconds; in which hour its collector last asked."),
+    _seconds("asked_at", "Seconds; when its collector last asked, give or take an hour."),
     _seconds(
         "counted_at",
         "Seconds; when its reports were counted, with those of all other rows. Null until then.",

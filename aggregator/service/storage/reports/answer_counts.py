@@ -38,18 +38,18 @@ Counted = tuple[int | None, Sequence[Mapping[bytes, int]]]
 
 
 def last_count(tx: Transaction, task_ids: Sequence[bytes]) -> Counted | None:
-    """Return the count of this hour; None if `count_answers` has to make or to note something."""
-    hour, rows = _hour(tx.now), {row[0]: row for row in tx.run(_ALL)}
+    """Return the count that stands; None if `count_answers` has to make or to note something."""
+    rows = {row[0]: row for row in tx.run(_ALL)}
     found = [rows.get(each) for each in task_ids]
     if not _is_counted(tx.now, [row[3] for row in rows.values()]):
         return None
-    if any(row is None or row[2] < hour for row in found):
+    if any(row is None or row[2] <= tx.now - SECONDS_BETWEEN for row in found):
         return None
     return _said([row for row in found if row is not None])
 
 
 def count_answers(tx: Transaction, task_ids: Sequence[bytes]) -> Counted:
-    """Return the count of this hour, and make it if nobody has asked for any task in this hour."""
+    """Return the count that stands; make another of all tasks if it is an hour old."""
     locks.count_answers(tx)
     rows = {row[0]: row for row in tx.run(_ALL)}
     for task_id in task_ids:
@@ -70,13 +70,9 @@ def count_answers(tx: Transaction, task_ids: Sequence[bytes]) -> Counted:
 
 
 def _is_counted(now: int, counted: Sequence[int | None]) -> bool:
-    """Return whether there is a count of this hour; one of a clock that was set back counts not."""
+    """Return whether a count stands; one of long before a clock was set back does not."""
     newest = max((each for each in counted if each is not None), default=None)
-    return newest is not None and _hour(now) <= newest <= now + DAY
-
-
-def _hour(now: int) -> int:
-    return now - now % SECONDS_BETWEEN
+    return newest is not None and now - SECONDS_BETWEEN < newest <= now + DAY
 
 
 def _said(rows: Sequence[Sequence[object]]) -> Counted:
