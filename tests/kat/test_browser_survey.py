@@ -4,32 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, seed, settings
 
 from aggregator.client.module import joined_module, joined_survey
 from tests.support.node import MODULE, run_tests
-from tests.support.survey_cases import cases
+from tests.support.survey_cases import surveys
 
 SURVEYS = 60
-
-
-def vectors() -> list[dict[str, object]]:
-    """Return the same surveys and answers in each run."""
-    found = list[dict[str, object]]()
-
-    @seed(43)
-    @settings(
-        max_examples=SURVEYS,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(cases())
-    def collect(case: dict[str, object]) -> None:
-        found.append(case)
-
-    collect()
-    return found
 
 
 @pytest.mark.slow
@@ -37,7 +17,7 @@ def test_what_answers_become_and_what_is_said_of_bad_ones_is_ours_in_files_and_j
     tmp_path: Path,
 ) -> None:
     given = tmp_path / "vectors.json"
-    given.write_text(json.dumps(vectors()))
+    given.write_text(json.dumps(surveys(SURVEYS)))
     (tmp_path / "package.json").write_text('{"type": "module"}')
     (tmp_path / "prio.js").write_text(joined_module(), "utf-8")
     part = tmp_path / "prio-survey.js"

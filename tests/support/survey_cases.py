@@ -5,6 +5,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
@@ -164,7 +165,7 @@ def cases(draw: st.DrawFn, answers: int = 8) -> dict[str, object]:
     asked = AnswerSheet.of_task(task)
     names = [question.name for question in asked.questions]
     fitting = {each.name: _fitting(each) for each in asked.questions}
-    given = draw(
+    people = draw(
         st.lists(
             st.fixed_dictionaries({}, optional={name: fitting[name] for name in names}),
             min_size=answers,
@@ -174,7 +175,7 @@ def cases(draw: st.DrawFn, answers: int = 8) -> dict[str, object]:
     return {
         "file": json.loads(tasks_to_json([task])),
         "sheet": asked.data(),
-        "people": [{"given": tagged(each), **outcome(asked, each)} for each in given],
+        "people": [{"given": tagged(each), **outcome(asked, each)} for each in people],
     }
 
 
@@ -214,3 +215,19 @@ def tagged(value: object) -> object:
         case dict():
             return {"table": [[name, tagged(each)] for name, each in value.items()]}
     raise TypeError
+
+
+def surveys(count: int) -> list[dict[str, object]]:
+    """Return some surveys with people's answers, the same in each run."""
+    found = list[dict[str, object]]()
+
+    @seed(43)
+    @settings(
+        max_examples=count, database=None, deadline=None, suppress_health_check=list(HealthCheck)
+    )
+    @given(cases())
+    def collect(case: dict[str, object]) -> None:
+        found.append(case)
+
+    collect()
+    return found
