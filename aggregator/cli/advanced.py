@@ -48,6 +48,7 @@ _OF: Final[Mapping[str, frozenset[str]]] = {
     "plan compose": _CIRCUIT | {"max_reports_per_person", "which", "release_delta"},
     "plan error": _CIRCUIT | {"confidence", "max_reports_per_person"},
     "plan risk": _CIRCUIT | {"k", "published"},
+    "survey new": frozenset({"profile"}),
     "survey upload": _REQUIREMENTS,
     "task new": frozenset(
         {

@@ -48,6 +48,14 @@ WhichTask = Annotated[
     ),
 ]
 
+OfProfile = Annotated[
+    str,
+    typer.Option(
+        help="The draft of DAP that all parties follow: dap-18, dap-19, or dap-18 as Janus "
+        "has it (janus, or janus-2026-08-20 for its commit 4ab28a36)."
+    ),
+]
+
 InsecureHttp = Annotated[
     bool,
     typer.Option(

@@ -14,11 +14,16 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
+from aggregator.client import SurveyClient
+from aggregator.dap.profile import PROFILES
 from aggregator.dap.times import DAY, Interval
+from aggregator.protocol.requirements import Requirements
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import tasks_to_json
 from aggregator.steward.survey import Meaning
+from aggregator.steward.survey.form.translations import WORDS
 from tests.support.browser import visiting
+from tests.support.clock import ManualClock
 from tests.support.module_pair import Site, survey_site
 from tests.support.node import MODULE, SCRIPTS, node
 from tests.support.pair import NOW
@@ -192,6 +197,39 @@ def test_an_event_is_told_once_in_a_window_and_so_is_that_there_was_none(
                 assert visit.page.evaluate("localStorage.exported") == "yes"
                 visit.check()
         assert sums(site, task) == {"exported": [2, 1, 0]}
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_survey_of_any_profile_is_answered_on_its_page_in_an_application_and_in_python(
+    browser: Browser, tmp_path: Path, profile: str
+) -> None:
+    put = """async () => {
+        const { MemoryOutbox } = await import('/prio.js');
+        const { Survey } = await import('/prio-survey.js');
+        const file = await (await fetch('/task.json')).json();
+        const survey = new Survey(file, { outbox: new MemoryOutbox() });
+        await survey.put({ exported: false });
+        return survey.flush();
+    }"""
+    with survey_site(tmp_path / "site", EVENT, profile=profile) as (site, task):
+        assert task.profile.name == profile
+        file = tmp_path / "task.json"
+        file.write_text(tasks_to_json([task]), "utf-8")
+        site.pages["task.json"] = file.read_text("utf-8")
+        with visiting(browser, site.address) as visit:
+            page = visit.see("/form.html")
+            page.get_by_label("Yes").check()
+            page.get_by_role("button").click()
+            expect(page.get_by_role("status")).to_have_text(WORDS["counted"])
+            assert visit.see("/").evaluate(put)["counted"] == 1
+            visit.check()
+        requirements = Requirements(any_epsilon=True)
+        survey = SurveyClient(file, clock=ManualClock(NOW), requirements=requirements)
+        survey.put({}, person="1")
+        assert survey.reporter.flush(now=True).counted == 1
+        survey.close()
+        if not task.profile.creator_names:  # as the collector of this pair does not
+            assert sums(site, task) == {"exported": [1, 1, 1]}
 
 
 def test_a_browser_makes_of_answers_what_we_make_of_them(browser: Browser, tmp_path: Path) -> None:

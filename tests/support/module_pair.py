@@ -139,15 +139,18 @@ async def other_keys(served: Pair) -> None:
 
 
 @contextmanager
-def survey_site(folder: Path, survey: str) -> Iterator[tuple[Site, Task]]:
-    """Serve a pair with the task of a survey, and its page as `form.html`, at one address."""
+def survey_site(folder: Path, survey: str, **settings: object) -> Iterator[tuple[Site, Task]]:
+    """Serve a pair with the task of a survey, and its page as `form.html`, at one address.
+
+    All its tasks have the settings.
+    """
     [port] = free_ports(1)
     address = f"http://127.0.0.1:{port}"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pair, "LEADER_URL", f"{address}/leader/")
         patch.setattr(pair, "HELPER_URL", f"{address}/helper/")
         parties = {"leader": f"{address}/leader/", "helper": f"{address}/helper/"}
-        asked = asked_in(survey, **parties)
+        asked = asked_in(survey, **parties, **settings)
         # A test may want no noise from a task that has some: it asks for much epsilon.
         requirements = Requirements(any_epsilon=True)
         site = Site(

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aggregator.cli.options import Config, InsecureHttp, TaskArgument, TaskCommand, WhichTask
+from aggregator.cli.options import (
+    Config,
+    InsecureHttp,
+    OfProfile,
+    TaskArgument,
+    TaskCommand,
+    WhichTask,
+)
 from aggregator.cli.service import tokens
 from aggregator.cli.service.task_import import import_
 from aggregator.cli.types import CIRCUITS, Parameters, takes_parameters, type_of
@@ -95,13 +102,7 @@ def new(
         int | None, typer.Option(min=1, help="For how many units of time the task takes reports.")
     ] = None,
     info: Annotated[str, typer.Option(help="What the task is for, in a few words.")] = "task",
-    profile: Annotated[
-        str,
-        typer.Option(
-            help="The draft of DAP that all parties follow: dap-18, dap-19, or dap-18 as Janus "
-            "has it (janus, or janus-2026-08-20 for its commit 4ab28a36)."
-        ),
-    ] = "dap-18",
+    profile: OfProfile = "dap-18",
     insecure_http: InsecureHttp = False,
 ) -> None:
     """Make a task: the public task.toml and one file with secrets for each party.

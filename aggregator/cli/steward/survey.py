@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aggregator.cli.options import InsecureHttp, Up
+from aggregator.cli.options import InsecureHttp, OfProfile, Up
 from aggregator.cli.steward.survey_form import form
 from aggregator.cli.steward.survey_making import planned_of, survey_in, tasks_of
 from aggregator.cli.steward.survey_rehearse import rehearse
@@ -94,6 +94,7 @@ def new(
     collector_config: Annotated[
         str | None, typer.Option(help="The output of `prio collector config` at the collector.")
     ] = None,
+    profile: OfProfile = "dap-18",
     insecure_http: InsecureHttp = False,
     up: Up = None,
 ) -> None:
@@ -123,6 +124,8 @@ def new(
                 "out: give --out, --leader, --helper and --collector-config, or --up with the "
                 "folder of a `prio up`"
             )
+        if profile != "dap-18":
+            raise ParameterError("profile: a trial on one machine follows dap-18: give --out")
         _add_to_local_parties(folder, survey, text)
         return
     for name, value in given.items():
@@ -131,7 +134,7 @@ def new(
     assert out and leader and helper and collector_config  # noqa: S101, PT018  none is missing
     config = collector_config_of(collector_config)
     planned, texts = planned_of(survey)
-    task, of_texts = tasks_of(survey, planned, texts, config, leader, helper)
+    task, of_texts = tasks_of(survey, planned, texts, config, leader, helper, profile)
     some = task or next(tasks[0] for _, tasks in of_texts.values())
     check_endpoints(some, insecure_http=insecure_http)
     public = write_survey(task, of_texts, out)

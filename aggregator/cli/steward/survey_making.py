@@ -41,14 +41,16 @@ def tasks_of(
     config: "HpkeConfig",
     leader: str,
     helper: str,
+    profile: str = "dap-18",
 ) -> "tuple[Task | None, AskedTexts]":
     """Make the task of a survey, unless it has text questions only, and theirs."""
     from aggregator.cli.service.task_making import make_task
     from aggregator.steward.survey import task_tables
 
-    of_texts = text_tasks(survey, texts, config, leader, helper)
+    of_texts = text_tasks(survey, texts, config, leader, helper, profile)
     if planned is None:
         return None, of_texts
     made = task_tables(survey, planned, texts)
-    task = make_task(config, made.vdaf, made.privacy, leader=leader, helper=helper, **made.settings)
+    parties = {"leader": leader, "helper": helper, "profile": profile}
+    task = make_task(config, made.vdaf, made.privacy, **parties, **made.settings)
     return task, of_texts

@@ -67,18 +67,22 @@ def public_files(
 
 
 def text_tasks(
-    survey: "Survey", texts: "Sequence[PlannedText]", config: "HpkeConfig", leader: str, helper: str
+    survey: "Survey",
+    texts: "Sequence[PlannedText]",
+    config: "HpkeConfig",
+    leader: str,
+    helper: str,
+    profile: str = "dap-18",
 ) -> "dict[str, tuple[TextQuestion, Sequence[Task]]]":
     """Make the tasks of a survey's text questions."""
     from aggregator.cli.service.task_making import make_task
     from aggregator.steward.survey.bundle import text_tables
 
+    parties = {"leader": leader, "helper": helper, "profile": profile}
     found: dict[str, tuple[TextQuestion, Sequence[Task]]] = {}
     for each in texts:
         tasks = [
-            make_task(
-                config, made.vdaf, made.privacy, leader=leader, helper=helper, **made.settings
-            )
+            make_task(config, made.vdaf, made.privacy, **parties, **made.settings)
             for made in text_tables(survey, each)
         ]
         each.question.check(tasks)

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from aggregator.client.survey.asked_survey import read_survey
 from aggregator.clock import SystemClock
 from aggregator.codec import encode
 from aggregator.dap.ids import encode_base64url
+from aggregator.dap.profile import PROFILES
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import DAY
 from aggregator.errors import ParameterError
@@ -126,6 +128,21 @@ SURVEYS = {
     for text in [path.read_text("utf-8")]
     if "[[question]]" in text
 }
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_all_tasks_of_a_survey_follow_the_draft_that_is_given(tmp_path: Path, profile: str) -> None:
+    file, out = tmp_path / "survey.toml", tmp_path / "made"
+    file.write_text(NOWADAYS + department() + WORD)
+    done = run_here(
+        *("survey", "new", file, "--out", out, "--leader", LEADER_URL, "--helper", HELPER_URL),
+        *("--collector-config", encode_base64url(encode(collector_keypair().config))),
+        *("--profile", profile),
+    )
+    assert done.returncode == 0, done.stderr
+    asked = read_survey(out / "task.json")
+    assert {task.profile.name for task in asked.tasks} == {profile}
+    assert len(asked.tasks) == 1 + 8
 
 
 @pytest.mark.parametrize("name", SURVEYS)
