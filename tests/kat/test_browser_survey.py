@@ -6,10 +6,50 @@ from pathlib import Path
 import pytest
 
 from aggregator.client.module import joined_module, joined_survey
+from aggregator.client.survey.asked_survey import AskedSurvey
+from aggregator.protocol.task_file import task_for_clients, tasks_to_json
 from tests.support.node import MODULE, run_tests
 from tests.support.survey_cases import surveys
+from tests.support.surveys import VISITS, department
+from tests.support.texts import WORD, asked_in
 
 SURVEYS = 60
+
+
+def test_a_person_has_one_report_of_each_question_in_a_window_that_is_open(tmp_path: Path) -> None:
+    surgeons = WORD + 'ask_if = { department = "surgery" }\n'
+    asked = asked_in(VISITS + department() + surgeons)
+    assert asked.task is not None
+    alone = asked_in(VISITS + WORD.replace('"1/4"', '"1"'))
+    file = json.loads(tasks_to_json([asked.task]))
+    swapped = json.loads(tasks_to_json([asked.task]))
+    swapped["task"][0]["meaning"] = asked.meaning.replace("medicine", "Medicine")
+    given = tmp_path / "vectors.json"
+    given.write_text(
+        json.dumps(
+            {
+                "file": file,
+                "swapped": swapped,
+                "texts": texts_of(asked),
+                "alone": alone.meaning,
+                "texts_alone": texts_of(alone),
+                "opens": asked.first.opens,
+                "closes": asked.first.closes,
+            }
+        )
+    )
+    run_tests("survey_client.mjs", SURVEY_VECTORS=str(given))
+
+
+def texts_of(asked: AskedSurvey) -> dict[str, object]:
+    """Return the public files of each text question."""
+    return {
+        name: {
+            "description": json.loads(question.to_json(tasks)),
+            "tasks": [task_for_clients(each) for each in tasks],
+        }
+        for name, (question, tasks) in asked.texts.items()
+    }
 
 
 @pytest.mark.slow
