@@ -30,7 +30,7 @@ from tests.support.pair import NOW
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.ports import free_ports
 from tests.support.processes import ROOT
-from tests.support.survey_cases import surveys
+from tests.support.survey_cases import every_answer, surveys
 
 pytestmark = pytest.mark.slow
 
@@ -242,6 +242,6 @@ def test_a_browser_makes_of_answers_what_we_make_of_them(browser: Browser, tmp_p
         survey_site(tmp_path, EVENT) as (site, _),
         visiting(browser, site.address) as visit,
     ):
-        found = visit.see("/").evaluate(run, json.dumps(surveys(20)))
+        found = visit.see("/").evaluate(run, json.dumps([*every_answer(), *surveys(20)]))
     assert found["wrong"] == []
     assert found["right"] > 0 < found["refused"]

@@ -64,6 +64,17 @@ test('a person is in one task of a text question, which is kept before an answer
   await fails(survey.put({}, { claim: 17 }), 'TypeError', /must be text/);
 });
 
+test('reports that another process has made are sent, in whichever task they are', async () => {
+  const { survey, outbox } = await begin();
+  for (let person = 0; person < 20; person++) await survey.put({}, { claim: `${person}` });
+  const made = new Set([...outbox.records.values()].map(({ task }) => task));
+  assert.ok(made.size > 2);
+  const { fetch, now } = survey.options;
+  const other = new Survey(file, { texts, outbox, fetch, now });
+  assert.equal((await other.flush()).waiting, 40);
+  assert.deepEqual(new Set(other.clients.map(({ task }) => task.id)), made);
+});
+
 test('text of who is not asked for it is not reported, and no errors tell of a hidden field', async () => {
   const { survey } = await begin();
   assert.deepEqual(survey.asked({ department: 'surgery' }), ['department', 'word']);

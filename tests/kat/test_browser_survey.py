@@ -9,7 +9,7 @@ from aggregator.client.module import joined_module, joined_survey
 from aggregator.client.survey.asked_survey import AskedSurvey
 from aggregator.protocol.task_file import task_for_clients, tasks_to_json
 from tests.support.node import MODULE, run_tests
-from tests.support.survey_cases import surveys
+from tests.support.survey_cases import every_answer, surveys
 from tests.support.surveys import VISITS, department
 from tests.support.texts import WORD, asked_in
 
@@ -57,7 +57,7 @@ def test_what_answers_become_and_what_is_said_of_bad_ones_is_ours_in_files_and_j
     tmp_path: Path,
 ) -> None:
     given = tmp_path / "vectors.json"
-    given.write_text(json.dumps(surveys(SURVEYS)))
+    given.write_text(json.dumps([*every_answer(), *surveys(SURVEYS)]))
     (tmp_path / "package.json").write_text('{"type": "module"}')
     (tmp_path / "prio.js").write_text(joined_module(), "utf-8")
     part = tmp_path / "prio-survey.js"

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hypothesis import HealthCheck, given, seed, settings
@@ -95,14 +95,15 @@ _NUMBERS = st.one_of(
     st.sampled_from([0.5, 1.5, 2.5, 0.15, 0.45, -0.25, 1e300, 1e-300, -0.0, 1e21, 5e-7]),
     st.booleans(),
 )
-_ODD = st.sampled_from(
-    [
-        *("", " ", "\ufeff", "\x1c3", "3\x85", ".5", "5.", "1e1", "-2.5e-1", "+4", "1E99", "1e100"),
-        *("1" * 30, "1" * 31, "0." + "3" * 30, "1/2", "1,5", "0x10", "\u0665", "\u22125", "inf"),
-        *("yes", "No ", "TRUE", "false", "1.0", "0", "a", " b b\n", "O\u0308", "\u00f6", "\u00f6x"),
-        *("it's", "bad", "2", "Moor", "North", "\ud800", "constructor", "__proto__"),
-    ]
+_WRITTEN = (
+    *("", " ", "\ufeff", "\x1c3", "3\x85", ".5", "5.", "1e1", "-2.5e-1", "+4", "1E99", "1e100"),
+    *("1" * 30, "1" * 31, "0." + "3" * 30, "1/2", "1,5", "0x10", "\u0665", "\u22125", "inf"),
+    *("yes", "No ", "TRUE", "false", "1.0", "0", "a", " b b\n", "O\u0308", "\u00f6", "\u00f6x"),
+    *("it's", "bad", "2", "Moor", "North", "\ud800", "constructor", "__proto__"),
 )
+"""Text as it is written in fields, right and wrong."""
+
+_ODD = st.sampled_from(_WRITTEN)
 ANSWERS = st.one_of(
     _NUMBERS,
     _ODD,
@@ -231,3 +232,62 @@ def surveys(count: int) -> list[dict[str, object]]:
 
     collect()
     return found
+
+
+_FIXED: tuple[dict[str, object], ...] = (
+    {"kind": "choice", "labels": list(_WORDS)},
+    {"kind": "choice", "labels": ["yes", "no"]},
+    {"kind": "yes-no"},
+    {"kind": "scale", "low": -1, "high": 3},
+    {"kind": "scale", "low": -1, "high": 1, "labels": ["bad", "fair", "2"]},
+    {"kind": "bins", "edges": ["-5", "-1/3", "0", "5/2", "18"]},
+    {"kind": "bins", "edges": ["-5", "0", "5/2"], "clip": True},
+    {"kind": "multiple", "labels": list(_WORDS), "at_most": 2},
+    {"kind": "number", "low": "-2", "high": "12", "step": "1"},
+    {"kind": "number", "low": "-1/2", "high": "1", "step": "1/4", "variance": True},
+    {"kind": "number", "low": "0", "high": "9", "step": "3", "clip": True},
+    {"kind": "vector", "column": [{"name": "u", "high": "3"}, {"name": "v v", "high": "9"}]},
+    {"kind": "tree", "low": "0", "high": "10", "leaves": 7, "branches": 2},
+    {"kind": "tree", "regions": _REGIONS},
+)
+_EVERY: tuple[object, ...] = (
+    *(None, True, False, *range(-7, 14), *(half / 8 for half in range(-50, 110)), 1e300, -0.0),
+    *(math.inf, math.nan, 2**70, -(2**70), 1e21, 5e-7, *_WRITTEN),
+    *([], ["a"], ["a", "b b"], ["a", "b b", "it's"], ["a", "a"], ["a", "w"], [3], {}, {"u": 1}),
+    *({"u": 1, "v v": "9"}, {"u": 1, " v v": 4.5}, {"u": 4, "v v": 0}, {"u": 1, "w": 1}),
+    *({"u": "", "v v": 5}, {"u": None, "v v": 5}, {"u": 1, "u ": 1, "v v": 1}, {"u": True}),
+)
+"""Answers that are each given to every kind of question."""
+
+
+def every_answer() -> list[dict[str, object]]:
+    """Return a survey of each kind of question and design, and what all answers become in it."""
+    found = []
+    for table in _FIXED:
+        question = _QUESTION.validate_json(json.dumps({"name": "q", **table}))
+        for design in question.designs():
+            people = [{"q": each} for each in _EVERY]
+            found.append(_case(Sheet(((question, design),)), people))
+    asked = []
+    for name, table in (("age", _FIXED[8]), ("mood", _FIXED[3]), ("who", _FIXED[1])):
+        question = _QUESTION.validate_json(json.dumps({"name": name, **table}))
+        asked.append((question, question.designs()[0]))
+    tables = (("age", "who"), ("mood", "who"), ("age", "mood"))
+    people = [
+        {"age": age, "mood": mood, "who": who}
+        for age in (None, -2, 3.5)
+        for mood in (None, 0, 3)
+        for who in (None, "yes", "no")
+    ]
+    return [*found, _case(Sheet(tuple(asked), tables), people)]
+
+
+def _case(sheet: Sheet, people: Sequence[Mapping[str, object]]) -> dict[str, object]:
+    """Return what people's answers become in the task that asks what a sheet does."""
+    task = task_of_meaning(sheet, Meaning("Visits", "patients", WINDOWS, sheet).to_json())
+    asked = AnswerSheet.of_task(task)
+    return {
+        "file": json.loads(tasks_to_json([task])),
+        "sheet": asked.data(),
+        "people": [{"given": tagged(each), **outcome(asked, each)} for each in people],
+    }

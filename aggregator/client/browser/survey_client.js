@@ -7,6 +7,7 @@
 
 import { readAnswers, writtenIn } from './answers.js';
 import { Asking } from './asking.js';
+import { Client } from './client.js';
 import { hexOf, isBoundTo, refuse, sha256 } from './digest.js';
 import { meaningOf } from './meaning.js';
 import { OutboxFull } from './outbox.js';

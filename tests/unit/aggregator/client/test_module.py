@@ -58,6 +58,22 @@ def test_no_two_files_declare_one_name_since_all_are_in_one_scope() -> None:
     assert len(declared) == len(set(declared))
 
 
+@pytest.mark.parametrize("name", ALL)
+def test_a_file_imports_the_classes_and_constants_of_others_that_it_uses(name: str) -> None:
+    """Joined files would have them anyway, and so hide what is missing in the package for npm."""
+    code = "".join(_LITERAL.split(_TRAILING.sub("", _COMMENT.sub("", file_of(f"{name}.js"))))[::2])
+    others = {
+        each
+        for other in ALL
+        for each in _DECLARED.findall(_EXPORT.sub("", file_of(f"{other}.js")))
+        if each[0].isupper() and other != name
+    }
+    imports = re.compile(r"^import \{([^}]*)\}[^;]*;", re.MULTILINE)
+    used = set(re.findall(r"(?<![.\w])[A-Z]\w*", imports.sub("", code)))
+    imported = set(re.findall(r"\w+", " ".join(imports.findall(code))))
+    assert used & others <= imported
+
+
 def test_the_joined_module_is_small_needs_nothing_else_and_is_the_same_each_time() -> None:
     text = joined_module()
     assert len(gzip.compress(text.encode(), 9)) < MOST_BYTES
