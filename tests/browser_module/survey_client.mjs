@@ -75,6 +75,15 @@ test('reports that another process has made are sent, in whichever task they are
   assert.deepEqual(new Set(other.clients.map(({ task }) => task.id)), made);
 });
 
+test('no answer holds a server that takes answers', async () => {
+  const { survey } = await begin();
+  const accents = `a${'\u0301\u0323'.repeat(500_000)}`, blanks = `a${' '.repeat(10 ** 6)}b`;
+  for (const answer of [accents, blanks, '1'.repeat(10 ** 6), ' '.repeat(10 ** 6) + 'x']) {
+    const [{ message }] = survey.faults({ department: answer });
+    assert.ok(message.length < 100);
+  }
+});
+
 test('text of who is not asked for it is not reported, and no errors tell of a hidden field', async () => {
   const { survey } = await begin();
   assert.deepEqual(survey.asked({ department: 'surgery' }), ['department', 'word']);

@@ -61,13 +61,16 @@ function sayingOneOf(labels) {
   return `one of ${labels.slice(0, SHOWN).map(quoted).join(', ')}${more}`;
 }
 
+const PLACES = new WeakMap(); // of labels, by their lists
+
 /** The place of an answer among labels, however its accents are encoded; -1 if it is none. */
 function labelOf(answer, labels) {
   if (typeof answer !== 'string') return -1;
-  const given = stripped(answer);
+  if (!PLACES.has(labels)) PLACES.set(labels, new Map(labels.map((label, i) => [comparable(label), i])));
+  const places = PLACES.get(labels), given = stripped(answer);
   // No text is longer than four times its NFC, and to compose a million accents takes hours.
-  if (given.length > 4 * Math.max(...labels.map(({ length }) => length))) return -1;
-  return labels.map(comparable).indexOf(given.normalize('NFC'));
+  const longest = labels.reduce((most, { length }) => Math.max(most, length), 0);
+  return given.length > 4 * longest ? -1 : (places.get(given.normalize('NFC')) ?? -1);
 }
 
 function oneOf(answer, labels) {
