@@ -167,12 +167,20 @@ def test_a_ratio_has_bounds_whenever_its_denominator_is_known_not_to_be_zero() -
 @pytest.mark.parametrize(
     ("truths", "count"),
     [
-        ((40, 400, 60, 500), 300),  # by linear parts
-        ((40, 150, 60, 500), 300),  # by both at once
+        ((40, 400, 60, 500), 300),
+        ((40, 150, 60, 500), 300),
+        ((9, 30, 12, 35), 300),  # the denominators are about four deviations of their noise
         *(
             pytest.param(truths, 3000, marks=BENCH)
-            # The second is near the limit between the two ways.
-            for truths in [(40, 400, 60, 500), (20, 290, 60, 290), (900, 4000, 1200, 5000)]
+            for truths in [
+                (40, 400, 60, 500),
+                (20, 290, 60, 290),
+                (900, 4000, 1200, 5000),
+                (20, 40, 22, 45),
+                (240, 30, 240, 30),
+                (19, 20, 1, 20),
+                (28, 30, 28, 300),
+            ]
         ),
     ],
 )

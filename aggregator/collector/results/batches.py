@@ -31,7 +31,7 @@ class Batch:
         guarantee: What people are promised, in a few words.
         of_some: For each number that only people with a certain answer add to: the label of the
             count of these people.
-        most_of_one: The most that one report adds to a value.
+        most_of_one: The most that one report adds to each value.
     """
 
     values: Mapping[str, Noised | Selected | None]
@@ -40,7 +40,7 @@ class Batch:
     end: int
     guarantee: str = ""
     of_some: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    most_of_one: int = 1
+    most_of_one: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def of_result(
@@ -116,7 +116,8 @@ class Batch:
         if policy.thresholds is not None:
             limits = policy.thresholds.of_buckets(circuit, policy.mechanism)
         shown: dict[str, Noised | Selected | None] = {}
-        most_of_one = max_entry(circuit)
+        entries = (max_entry(part) for part in circuit.parts() for _ in range(part.output_len))
+        most_of_one = dict(zip(names, entries, strict=True))
         for index, (name, value, limit) in enumerate(zip(names, values, limits, strict=True)):
             if value is None:
                 shown[name] = None
@@ -126,7 +127,7 @@ class Batch:
             noised = Noised.released(value, law, key, label=name, unit=unit)
             shown[name] = noised
             if limit is not None and law is not None:
-                most = report_count * most_of_one
+                most = report_count * most_of_one[name]
                 shown[name] = Selected(noised, limit, most=most, label=name, unit=unit)
         start, end = seconds
         of_some = {names[entry]: names[answer] for entry, answer in circuit.given_by().items()}
@@ -160,6 +161,8 @@ class Batch:
     def share(self, label: str) -> Noised | Selected:
         """Return a value divided by the number of reports: a count's share, a sum's mean.
 
+        Its interval is cut where no share or mean can be.
+
         Raises:
             ParameterError: Only some people add to the value; use `mean`.
         """
@@ -168,7 +171,10 @@ class Batch:
                 f"{label!r} is of those counted by {self.of_some[label]!r}, not of all reports: "
                 "a share would take everybody else for 0; use `mean`"
             )
-        return self[label] / self.report_count
+        value, most = self[label] / self.report_count, self.most_of_one.get(label)
+        if isinstance(value, Selected) or most is None:
+            return value
+        return dataclasses.replace(value, least=Fraction(0), most=Fraction(most))
 
     def mean(self, *labels: str) -> Ratio:
         """Return the mean of a number over the people who gave the answer that it belongs to.
@@ -187,7 +193,9 @@ class Batch:
         numbers = total(self._calculable(label) for label in labels)
         counts = total(self._calculable(self.of_some[label]) for label in labels)
         name = f"mean of {', '.join(labels)}"
-        return ratio(numbers, counts, label=name, unit=self[labels[0]].unit)
+        most = Fraction(max(self.most_of_one[label] for label in labels))
+        unit = self[labels[0]].unit
+        return ratio(numbers, counts, label=name, unit=unit, least=Fraction(0), most=most)
 
     def _calculable(self, label: str) -> Noised:
         value = self[label]
@@ -200,9 +208,10 @@ class Batch:
 
         Intervals take thresholds into account.
         """
-        most = self.report_count * self.most_of_one
         return [
-            Withheld(most, label=label) if value is None else value
+            Withheld(self.report_count * self.most_of_one[label], label=label)
+            if value is None
+            else value
             for label, value in self.values.items()
         ]
 

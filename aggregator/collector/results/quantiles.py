@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from aggregator.collector.results.intervals import ConfidenceInterval
+from aggregator.collector.results.intervals import Bound, ConfidenceInterval
 from aggregator.collector.results.sums import SumLaw, check_confidence
 from aggregator.collector.results.values import Exact, Noised, Quantity, Source, check_noised
 from aggregator.dp.decimals import integer_in
@@ -76,6 +76,11 @@ class Quantile(Quantity):
     @override
     def sources(self) -> frozenset[Source]:
         return frozenset[Source]().union(*(bin_.sources() for bin_ in self.bins))
+
+    @property
+    @override
+    def limits(self) -> tuple[Bound, Bound]:
+        return Fraction(self.edges[0]), Fraction(self.edges[-1])
 
     @override
     def interval(self, confidence: Fraction = DEFAULT_CONFIDENCE) -> ConfidenceInterval:

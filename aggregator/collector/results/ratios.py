@@ -25,17 +25,11 @@ from fractions import Fraction
 
 from typing_extensions import override
 
-from aggregator.collector.results.intervals import NO_LOWER, NO_UPPER, ConfidenceInterval
+from aggregator.collector.results.intervals import NO_LOWER, NO_UPPER, Bound, ConfidenceInterval
 from aggregator.collector.results.sums import check_confidence
-from aggregator.collector.results.values import (
-    LinearPart,
-    Noised,
-    Quantity,
-    Source,
-    check_noised,
-    combination,
-)
+from aggregator.collector.results.values import Noised, Quantity, Source, check_noised, combination
 from aggregator.dp.utility import DEFAULT_CONFIDENCE
+from aggregator.errors import ParameterError
 
 _DENOMINATOR_SHARE = Fraction(1, 20)
 """The part of the miss that is set aside for the noise of the denominator."""
@@ -50,9 +44,6 @@ _NEAR = Fraction(1, 256)
 _STEPS = 24
 """The most steps towards an end from far out; the interval holds even without any."""
 
-_LINEAR = 14
-"""From this many widths of the denominator's noise on, the nonlinear part is small."""
-
 _BITS = 12
 """The binary digits that c is rounded to, for short fractions."""
 
@@ -60,18 +51,32 @@ _FEW = 6
 """The binary digits of c in steps, which are many, so that the tables of their laws are short."""
 
 
+UNKNOWN = "no bounds: the denominator may be zero"
+NOTHING = "nothing is learned: the denominator may be zero"
+
+
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Ratio(Quantity):
     """One noised value divided by another; they may have noise in common.
 
-    Where the true denominator may be zero, there are no bounds.
+    Where the true denominator may be zero, nothing is known but what is certain.
+
+    Attributes:
+        numerator: The one.
+        denominator: The other.
+        least: The least that the true ratio can be, if that is certain: 0 for a share.
+        most: The most that it can be: 1 for a share.
     """
 
     numerator: Noised
     denominator: Noised
+    least: Bound = NO_LOWER
+    most: Bound = NO_UPPER
 
     def __post_init__(self) -> None:
         check_noised(self.numerator, self.denominator)
+        if self.least > self.most:
+            raise ParameterError(f"least: {self.least} is above the most, {self.most}")
 
     @property
     @override
@@ -83,67 +88,60 @@ class Ratio(Quantity):
     def sources(self) -> frozenset[Source]:
         return self.numerator.sources() | self.denominator.sources()
 
+    @property
+    @override
+    def limits(self) -> tuple[Bound, Bound]:
+        return self.least, self.most
+
     @override
     def interval(self, confidence: Fraction = DEFAULT_CONFIDENCE) -> ConfidenceInterval:
         check_confidence(confidence)
-        over, under = self._upright()
+        over, under = self.upright()
         if not under.terms and under.value:
-            return (over / under.value).interval(confidence)
+            found = (over / under.value).interval(confidence)
+            return found.within(self.least, self.most)
+        low, high = self.low_end(confidence), -self.negative().low_end(confidence)
+        method = "Fieller's inversion of the exact law"
+        if not math.isfinite(high - low):
+            is_limited = math.isfinite(self.most - self.least)
+            low, high, method = NO_LOWER, NO_UPPER, NOTHING if is_limited else UNKNOWN
+        found = ConfidenceInterval(low, high, confidence, method)
+        return found.within(self.least, self.most)
+
+    def low_end(self, confidence: Fraction) -> Bound:
+        """Return the lower end of its interval, by the noise alone."""
+        over, under = self.upright()
+        if not under.terms and under.value:
+            return (over.value - over.law.width(confidence).size) / under.value
         usual = under.law.width(confidence + _REMAINDER_SHARE * (1 - confidence)).size
         if under.value <= usual:
-            return ConfidenceInterval(
-                NO_LOWER, NO_UPPER, confidence, "no bounds: the denominator may be zero"
-            )
-        return ConfidenceInterval(
-            _least(over, under, usual, confidence),
-            -_least(-over, under, usual, confidence),
-            confidence,
-            "Fieller's inversion of the exact law",
+            return NO_LOWER
+        return _least(over, under, usual, confidence)
+
+    def negative(self) -> "Ratio":
+        """Return the same with the other sign."""
+        return dataclasses.replace(
+            self, numerator=-self.numerator, least=-self.most, most=-self.least
         )
 
-    @override
-    def linear_part(self, aside: Fraction) -> LinearPart | None:
-        """Return what is linear in the noise; None if the denominator is too near to zero.
-
-        With q the ratio seen, r the true one, x = r e + X and y = e + Y what was seen of numerator
-        and denominator, q - r = (X - r Y) / y, and L = (X - r Y) / e. At a c near q and a k near y
-
-            L - (X - c Y) / k  =  (c - r) Y / e  +  (X - c Y) (1 / e - 1 / k)
-
-        The rest is (X - r Y) (1 / y - 1 / e). |Y| <= a and |X - c Y| <= b are set aside from the
-        miss wherever they are used: for the truth (e >= y - a; from y (q - r) = X - r Y follows
-        |q - r| (y - a) <= b + |q - c| a), and for the width of L beside that of L'.
-        """
-        over, under = self._upright()
-        furthest = under.law.width(1 - aside).size
-        if under.value <= _LINEAR * furthest:
-            return None
-        seen = over.value / under.value
-        centre, scale = _rounded(seen), _rounded(under.value)
-        noise = combination([(over, 1), (under, -centre)])
-        reach = noise.law.width(1 - aside).size
-        least, off = under.value - furthest, abs(seen - centre)
-        from_truth = (reach + off * furthest) / least
-        turned = furthest / (under.value * least) + abs(1 / under.value - 1 / scale)
-        slack = (2 * from_truth + off) * furthest / least + reach * turned
-        # Three events are set aside for the limits of the truth, two for those of the width.
-        return LinearPart(
-            dataclasses.replace(noise / scale, value=seen),
-            slack,
-            asides=5,
-            is_borderline=under.value <= (_LINEAR + 2) * furthest,
-        )
-
-    def _upright(self) -> tuple[Noised, Noised]:
+    def upright(self) -> tuple[Noised, Noised]:
         """Return numerator and denominator, both turned round if the latter is negative."""
         if self.denominator.value < 0:
             return -self.numerator, -self.denominator
         return self.numerator, self.denominator
 
 
-def ratio(numerator: Noised, denominator: Noised, *, label: str = "", unit: str = "") -> Ratio:
-    """Return the ratio of two noised values."""
-    return Ratio(numerator, denominator, label=label, unit=unit)
+def ratio(
+    numerator: Noised,
+    denominator: Noised,
+    *,
+    label: str = "",
+    unit: str = "",
+    least: Bound = NO_LOWER,
+    most: Bound = NO_UPPER,
+) -> Ratio:
+    """Return the ratio of two noised values, within the limits that are certain, if any."""
+    return Ratio(numerator, denominator, least, most, label=label, unit=unit)
 
 
 def _least(over: Noised, under: Noised, usual: Fraction, confidence: Fraction) -> Fraction:
@@ -156,7 +154,7 @@ def _least(over: Noised, under: Noised, usual: Fraction, confidence: Fraction) -
     furthest = under.law.width(1 - aside).size
     if under.value > furthest:
         return _least_from_anywhere(over, under, furthest, confidence + aside)
-    centre = _rounded(over.value / under.value)
+    centre = rounded(over.value / under.value)
     noise = combination([(over, 1), (under, -centre)])
     width = noise.law.width(1 - _REMAINDER_SHARE * (1 - confidence)).size
     # D(r) = over - r under grows by under for each 1 that r falls, and the bound of w(r) by usual.
@@ -170,7 +168,7 @@ def _least_from_anywhere(
     """Return what `_least` does, where the denominator is above `furthest`."""
     centre, slack, width = over.value / under.value, Fraction(0), Fraction(0)
     for _ in range(_ROUNDS):
-        centre = _rounded((over.value - width) / under.value)
+        centre = rounded((over.value - width) / under.value)
         slack, width = _slack(over, under, centre, confidence)
         if abs(slack) <= _NEAR * width:
             break
@@ -191,7 +189,7 @@ def _least_by_steps(over: Noised, under: Noised, confidence: Fraction, start: Fr
     slack, width = Fraction(0), Fraction(0)
     found, part, end = start, Fraction(1, 2), over.value / under.value
     for _ in range(_STEPS):
-        centre = _rounded(found + part * (end - found), _FEW)
+        centre = rounded(found + part * (end - found), _FEW)
         for aside in asides:
             slack, width = _slack(over, under, centre, confidence + aside)
             furthest = under.law.width(1 - aside).size
@@ -216,6 +214,7 @@ def _slack(
     return noise.value - width, width
 
 
-def _rounded(value: Fraction, bits: int = _BITS) -> Fraction:
+def rounded(value: Fraction, bits: int = _BITS) -> Fraction:
+    """Return a number with few binary digits, for short fractions."""
     mantissa, exponent = math.frexp(float(value))
     return Fraction(round(mantissa * 2**bits)) * Fraction(2) ** (exponent - bits)

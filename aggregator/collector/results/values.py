@@ -81,16 +81,10 @@ class Quantity(ABC):
     def sources(self) -> frozenset[Source]:
         """Return every draw of noise that the estimate or the interval depends on."""
 
-    def linear_part(self, aside: Fraction) -> "LinearPart | None":  # noqa: ARG002 - others need it
-        """Return the part that is linear in the noise; None if that part says too little.
-
-        Whether it is None or `is_borderline` follows from limits that the noise cannot lift a
-        quantity over both of, unless an event of the probability `aside` happens; see `Difference`.
-
-        Args:
-            aside: The probability of each event that is set aside.
-        """
-        return None
+    @property
+    def limits(self) -> tuple[Bound, Bound]:
+        """The least and the most that the true value can be, without looking at the data."""
+        return NO_LOWER, NO_UPPER
 
     @override
     def __repr__(self) -> str:
@@ -139,10 +133,15 @@ class Noised(Quantity):
     Attributes:
         value: Exact, as calculated from what was released.
         terms: The coefficient of each draw of noise; none is zero.
+        least: The least that the true value can be, if it is shown within its limits. What is
+            calculated from it has none: sums of what was cut are too large.
+        most: The most that it can be.
     """
 
     value: Fraction
     terms: Mapping[Source, Weight]
+    least: Bound = NO_LOWER
+    most: Bound = NO_UPPER
 
     @classmethod
     def released(
@@ -170,6 +169,11 @@ class Noised(Quantity):
     def estimate(self) -> Fraction:
         return self.value
 
+    @property
+    @override
+    def limits(self) -> tuple[Bound, Bound]:
+        return self.least, self.most
+
     @functools.cached_property
     def law(self) -> SumLaw:
         """The law of the noise in it."""
@@ -179,7 +183,8 @@ class Noised(Quantity):
     def interval(self, confidence: Fraction = DEFAULT_CONFIDENCE) -> ConfidenceInterval:
         width = self.law.width(confidence)
         low, high = self.value - width.size, self.value + width.size
-        return ConfidenceInterval(low, high, confidence, str(width.method))
+        found = ConfidenceInterval(low, high, confidence, str(width.method))
+        return found.within(self.least, self.most)
 
     def widths(self, confidence: Fraction = DEFAULT_CONFIDENCE) -> Widths:
         """Return the half width that is shown beside two that are not."""
@@ -198,10 +203,6 @@ class Noised(Quantity):
     def sources(self) -> frozenset[Source]:
         return frozenset(self.terms)
 
-    @override
-    def linear_part(self, aside: Fraction) -> "LinearPart":
-        return LinearPart(self)
-
     def named(self, label: str, unit: str | None = None) -> "Noised":
         """Return the same value under another label, and unit if one is given."""
         return dataclasses.replace(self, label=label, unit=self.unit if unit is None else unit)
@@ -209,7 +210,7 @@ class Noised(Quantity):
     def __add__(self, other: "Noised | Exact") -> "Noised":
         if isinstance(other, Noised):
             return combination([(self, 1), (other, 1)], unit=self.unit)
-        return dataclasses.replace(self, value=self.value + rational(other))
+        return self._shifted(rational(other))
 
     __radd__ = __add__
 
@@ -219,10 +220,13 @@ class Noised(Quantity):
     def __sub__(self, other: "Noised | Exact") -> "Noised":
         if isinstance(other, Noised):
             return combination([(self, 1), (other, -1)], unit=self.unit)
-        return dataclasses.replace(self, value=self.value - rational(other))
+        return self._shifted(-rational(other))
 
     def __rsub__(self, other: Exact) -> "Noised":
         return -self + other
+
+    def _shifted(self, by: Fraction) -> "Noised":
+        return Noised(self.value + by, self.terms, label=self.label, unit=self.unit)
 
     def __mul__(self, factor: Exact) -> "Noised":
         return combination([(self, factor)], label=self.label, unit=self.unit)
@@ -231,31 +235,6 @@ class Noised(Quantity):
 
     def __truediv__(self, divisor: Exact) -> "Noised":
         return self * (1 / rational(divisor))
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class LinearPart:
-    """The part of a quantity's error that is linear in the noise, and a bound on the rest.
-
-    An estimate is off by L + rest, where L is a combination of the noise whose coefficients depend
-    on the truth. L' is L with the observed values in place of the truth: it is known and its law is
-    exact. Both L - L' and the rest are small of second order, and bounded unless one of a few
-    events happens whose probability is set aside from the miss. So a difference of two such
-    quantities is off by at most the width of L'1 - L'2, in which noise common to both cancels, plus
-    the sum of the slacks.
-
-    `noise` is a value whose noise is L' and whose own value is the estimate; `slack` bounds L - L'
-    and the rest together, unless one of `asides` events happens, each of the probability set aside.
-    `is_borderline` says that the slack has no bound near this estimate, so an interval found in
-    another way must be used too. The truth lies between `low` and `high`.
-    """
-
-    noise: Noised
-    slack: Fraction = Fraction(0)
-    asides: int = 0
-    is_borderline: bool = False
-    low: Bound = NO_LOWER
-    high: Bound = NO_UPPER
 
 
 def combination(

@@ -278,23 +278,37 @@ def counts(sums: Sums, labels: Sequence[str]) -> list[Figure]:
 
 def shares(counts: Sequence[Noised], people: Noised, group: str = "") -> list[Figure]:
     """Return each count as a share of the people, in per cent."""
+    whole = Fraction(_PERCENT)
     return [
-        Figure("share", ratio(count * _PERCENT, people, label=count.label, unit="%"), group=group)
+        Figure(
+            "share",
+            ratio(
+                count * whole, people, label=count.label, unit="%", least=Fraction(0), most=whole
+            ),
+            group=group,
+            range=whole,
+        )
         for count in counts
     ]
 
 
 def sum_and_mean(
-    sum_: Noised, people: Noised, within: Fraction, unit: str, label: str = "", group: str = ""
+    sum_: Noised,
+    people: Noised,
+    within: tuple[Fraction, Fraction],
+    unit: str,
+    label: str = "",
+    group: str = "",
 ) -> list[Figure]:
     """Return a sum, and the mean over the people who gave a number.
 
-    Numbers differ by up to `within`.
+    Numbers are `within` two, for certain.
     """
-    mean = ratio(sum_, people, label=label, unit=unit)
+    low, high = within
+    mean = ratio(sum_, people, label=label, unit=unit, least=low, most=high)
     return [
         Figure("sum", sum_.named(label, unit), group=group),
-        Figure("mean", mean, is_wanted=True, group=group, range=within),
+        Figure("mean", mean, is_wanted=True, group=group, range=high - low),
     ]
 
 

@@ -117,7 +117,8 @@ class Number(Question):
         """
         count = Figure("count", people.named("answered"), group=group)
         sum_ = moments[0] * self.step + people * self.low
-        figures = [count, *sum_and_mean(sum_, people, self.high - self.low, self.unit, group=group)]
+        within = self.low, self.high
+        figures = [count, *sum_and_mean(sum_, people, within, self.unit, group=group)]
         if len(moments) == 1:
             return figures
         unit = f"{self.unit}²" if self.unit else ""
@@ -248,4 +249,5 @@ class Scale(Question):
     def of_counts(self, values: Sequence[Noised], people: Noised, group: str = "") -> list[Figure]:
         places = enumerate(values, start=self.low)
         total = combination((value, point) for point, value in places)
-        return sum_and_mean(total, people, Fraction(self.high - self.low), "", group=group)
+        within = Fraction(self.low), Fraction(self.high)
+        return sum_and_mean(total, people, within, "", group=group)

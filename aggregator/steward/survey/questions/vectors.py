@@ -111,8 +111,8 @@ class Vector(Question):
             found = [Figure("count", people.named("answered"))]
             for value, entry in zip(numbers, self.entries, strict=True):
                 sum_ = value * entry.step + people * entry.low
-                range_ = entry.high - entry.low
-                found += sum_and_mean(sum_, people, range_, entry.unit, entry.name)
+                within = entry.low, entry.high
+                found += sum_and_mean(sum_, people, within, entry.unit, entry.name)
             return [*found, Figure("count", nobody.named(NO_ANSWER))]
 
         extremes = (tuple(0 for _ in steps), tuple(steps))

@@ -63,33 +63,61 @@ def test_a_value_compared_with_a_part_of_itself_has_the_noise_of_the_rest_only()
     assert compare(both, MONDAY).interval == TUESDAY.interval()
 
 
-def test_ratios_are_compared_by_their_joint_intervals() -> None:
+def test_ratios_are_compared_by_the_law_of_both_noises_together() -> None:
     first = ratio(MONDAY, 10 * TUESDAY, label="first")
     second = ratio(FRIDAY, 10 * released(90, "other"), label="second")
     found = compare(first, second)
     assert found.estimate == Fraction(30, 700) - Fraction(45, 900)
-    assert found.interval.method.startswith("both at once")
+    assert found.interval.method.startswith("exact law of both noises")
     assert found.interval.confidence == first.interval().confidence  # what was asked for
-    apart = first.interval().low - second.interval().high
-    assert found.interval.low < apart
+    both = joint_intervals([first, second])
+    assert found.interval.low > both[0].low - both[1].high
+    assert found.interval.high < both[0].high - both[1].low
 
 
-def test_ratios_of_large_groups_are_compared_by_the_exact_law_of_what_is_linear() -> None:
-    groups = [released(value, str(value)) for value in (2_000, 20_000, 3_000, 25_000)]
-    first, second = ratio(groups[0], groups[1]), ratio(groups[2], groups[3])
-    found = compare(first, second).interval
-    apart = [each.interval() for each in (first, second)]
-    assert found.method.startswith("exact law of the linear part")
-    assert found.high - found.low < sum(each.high - each.low for each in apart) * Fraction(8, 10)
-    assert -found.low in compare(second, first).interval
+@pytest.mark.parametrize(
+    ("values", "scale"),
+    [
+        ((150, 480, 120, 490), 10),
+        ((60, 200, 50, 210), 4),
+        ((40, 400, 60, 500), 2),
+        ((600, 2000, 500, 2100), 4),
+        ((6000, 20000, 5000, 21000), 4),
+        ((8 * 400, 400, 10 * 410, 410), 2),
+        ((500, 1000, 3, 50), 1),
+    ],
+)
+def test_a_difference_of_ratios_is_hardly_wider_than_what_is_linear_in_the_noise(
+    values: tuple[int, int, int, int], scale: int
+) -> None:
+    law = DiscreteLaplaceLaw(2, Fraction(scale))
+    a, b, c, d = (Noised.released(each, law, place) for place, each in enumerate(values))
+    found = compare(ratio(a, b), ratio(c, d)).interval
+    one, two = values[1], values[3]
+    linear = a / one - b * Fraction(values[0], one**2) - c / two + d * Fraction(values[2], two**2)
+    least = 2 * linear.law.width(Fraction(95, 100)).size
+    assert least <= found.high - found.low < least * Fraction(11, 10)
+    turned = compare(ratio(c, d), ratio(a, b)).interval
+    assert (turned.low, turned.high) == (-found.high, -found.low)
 
 
-def test_shares_of_one_whole_are_compared_with_its_noise_once() -> None:
-    first, second, whole = (released(value, str(value)) for value in (9_000, 9_100, 30_000))
-    other = released(30_001, "another whole")
-    same = compare(ratio(first, whole), ratio(second, whole)).interval
-    apart = compare(ratio(first, whole), ratio(second, other)).interval
-    assert same.high - same.low < apart.high - apart.low
+def test_two_shares_of_one_whole_are_compared_as_one_ratio() -> None:
+    first, second, whole = (released(value, str(value)) for value in (90, 60, 400))
+    shares = [ratio(each, whole, least=0, most=1) for each in (first, second)]
+    found = compare(*shares).interval
+    expected = ratio(first - second, whole).interval()
+    assert (found.low, found.high) == (expected.low, expected.high)
+    again = ratio(second, released(400, "400"))  # the same draw, made anew
+    assert compare(shares[0], again).interval == expected
+
+
+def test_a_difference_of_limited_ratios_is_within_the_limits_of_both() -> None:
+    few, many = released(3, "few"), released(6, "of few")
+    one = ratio(few, many, least=0, most=20)
+    assert (one.interval().low, one.interval().high) == (0, 20)
+    assert one.interval().method.startswith("nothing is learned")
+    found = compare(one, ratio(released(4, "c"), released(5, "d"), least=0, most=20)).interval
+    assert (found.low, found.high) == (-20, 20)
 
 
 def test_medians_of_independent_bins_are_compared_in_pairs() -> None:
@@ -114,6 +142,24 @@ def test_a_difference_of_variances_lies_within_what_both_can_be() -> None:
     ]
     found = compare(*few).interval
     assert (found.low, found.high) == (-Fraction(25, 4), Fraction(25, 4))
+
+
+def test_variances_are_compared_at_each_pair_of_possible_means() -> None:
+    law, wide = DiscreteLaplaceLaw(2, Fraction(300)), DiscreteLaplaceLaw(2, Fraction(30_000))
+    one, two = (
+        Variance(
+            Noised.released(250_000 + more, law, f"sum {more}"),
+            Noised.released(16_000_000 + 60 * more, wide, f"squares {more}"),
+            5_000,
+            least=0,
+            most=100,
+        )
+        for more in (0, 100)
+    )
+    found = compare(one, two).interval
+    both = joint_intervals([one, two])
+    assert 0 in found
+    assert found.high - found.low < sum(each.high - each.low for each in both) * Fraction(7, 10)
 
 
 def test_nothing_is_concluded_of_a_ratio_without_bounds() -> None:

@@ -6,7 +6,7 @@ from statistics import pvariance
 
 import pytest
 
-from aggregator.collector.results import Noised, VarianceOfSome
+from aggregator.collector.results import Noised, VarianceOfSome, ratio
 from aggregator.dp.laws import DiscreteLaplaceLaw
 from aggregator.errors import ParameterError
 
@@ -46,6 +46,26 @@ def test_its_interval_holds_the_truth_as_often_as_it_says() -> None:
         found = of(numbers, (noise[0], noise[1], noise[2]))
         misses += Fraction(pvariance(numbers)) not in found.interval(Fraction(9, 10))
     assert misses <= 20
+
+
+@pytest.mark.parametrize(
+    "numbers", [[30 + k % 21 for k in range(900)], [k % 81 for k in range(300)]]
+)
+def test_it_is_hardly_wider_than_the_pairs_of_mean_and_variance_that_are_not_ruled_out(
+    numbers: list[int],
+) -> None:
+    found, miss = of(numbers, (2, 90, -9000)), Fraction(1, 20)
+    people, sum_, squares = found.people, found.sum_, found.squares
+    means = ratio(sum_, people).interval(1 - miss / 20)
+    ends = []
+    for step in range(9):
+        mean = Fraction(round(16 * (means.low + (means.high - means.low) * Fraction(step, 8))), 16)
+        about = ratio(squares - 2 * mean * sum_ + mean**2 * people, people)
+        interval = about.interval(1 - miss + miss / 20)
+        ends += [interval.low, interval.high]
+    interval = found.interval()
+    widest = min(max(ends), Fraction(MOST, 2) ** 2) - max(0, min(ends))
+    assert interval.high - interval.low < widest * Fraction(101, 100)
 
 
 def test_it_stays_where_variances_can_be_whatever_the_noise() -> None:

@@ -1,6 +1,7 @@
 """A report that holds every question and every table, and nothing that depends on the answers."""
 
 import itertools
+import random
 from fractions import Fraction
 from statistics import NormalDist
 
@@ -8,6 +9,7 @@ import pytest
 
 from aggregator.collector.results import Noised, compare
 from aggregator.dp.certified import to_float
+from aggregator.dp.laws import DiscreteLaplaceLaw
 from aggregator.errors import ParameterError
 from aggregator.steward.survey import Sheet, plan, survey_from_toml
 from aggregator.steward.survey.designs import Answer
@@ -164,6 +166,36 @@ def test_what_is_planned_adds_up_to_the_whole_budget() -> None:
     planned = plan(survey_from_toml(text))
     assert sum(part.share for part in planned.parts) == 1
     assert all(part.error > 0 for part in planned.parts)
+
+
+def test_no_interval_reaches_beyond_what_is_certain_however_few_answer() -> None:
+    sheet = sheet_of('by = "region"')
+    made = random.Random(4)  # noqa: S311  made-up noise
+    laws = [DiscreteLaplaceLaw(2, Fraction(40))] * sheet.circuit.output_len
+    limits = {"share": (0, 100), "variance": (0, Fraction(39, 2) ** 2)}
+    means = {"cigarettes": (1, 40), "mood": (1, 3)}
+    first, second = (
+        sheet.sums(
+            [
+                Noised.released(made.randint(-90, 99), law, (window, place))
+                for place, law in enumerate(laws)
+            ],
+            12,
+        )
+        for window in range(2)
+    )
+    nothing = 0
+    for part in sheet.parts:
+        for one, other in zip(part.figures(first), part.figures(second), strict=True):
+            if one.shows in ("count", "sum"):
+                continue
+            low, high = limits.get(one.shows) or means[part.question.name]
+            found = one.quantity.interval()
+            assert low <= found.low <= found.high <= high
+            nothing += found.method.startswith("nothing is learned")
+            apart = compare(one.quantity, other.quantity).interval
+            assert low - high <= apart.low <= apart.high <= high - low
+    assert nothing
 
 
 def test_two_windows_must_differ_by_as_much_as_their_comparison_will_need() -> None:
