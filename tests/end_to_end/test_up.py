@@ -184,7 +184,7 @@ def test_asking_a_survey_again_changes_nothing_and_another_of_its_title_is_refus
         r"prio survey upload .*", up.said
     )
     other = f"sed 's/= 50/= 60/' survey.toml | prio survey new - --up '{NAME}'"
-    assert "has the task of another survey of this title" in shell(other, place, status=2)
+    assert "has another survey of this title" in shell(other, place, status=2)
     assert files == {each: each.read_bytes() for each in (place / NAME / "surveys").rglob("*.toml")}
 
 

@@ -5,6 +5,7 @@
     form.toml           the address of the pages on which surveys are answered
     surveys/NAME/       a survey's public task.toml or survey.json, and each party's file
     rehearsals/NAME/    the same of its rehearsal, in which answers are made up
+    replaced/NAME-1/    the same of its first draft, if another has replaced it
     pages.html          leads to the pages and logs in, while the services run
     up.lock             locked while the services run
 
@@ -48,6 +49,7 @@ _COMMANDS: Final = {
 _FORM: Final = "form"
 _SURVEYS: Final = "surveys"
 _REHEARSALS: Final = "rehearsals"
+_REPLACED: Final = "replaced"
 _MARKER: Final = "up.toml"
 _LOCK: Final = "up.lock"
 _LAYOUT: Final = 1
@@ -134,6 +136,11 @@ class LocalFolder:
     def rehearsals(self) -> Path:
         """The folder with one folder for each survey that was rehearsed, named as in `surveys`."""
         return self.path / _REHEARSALS
+
+    @property
+    def replaced(self) -> Path:
+        """The folder with one folder for each draft of a survey that another has replaced."""
+        return self.path / _REPLACED
 
     @property
     def token(self) -> Path:
@@ -308,10 +315,14 @@ def public_files(surveys: Path) -> list[Path]:
 
 
 def around(tasks: Path) -> LocalFolder | None:
-    """Return the folder of `prio up` that has a survey's or rehearsal's public file, if one has."""
+    """Return the folder of `prio up` that has a public file, of whatever survey, if one has."""
     place = tasks.absolute().parent.parent
     path = place.parent
-    return LocalFolder.at(path) if place.name in (_SURVEYS, _REHEARSALS) and is_one(path) else None
+    return (
+        LocalFolder.at(path)
+        if place.name in (_SURVEYS, _REHEARSALS, _REPLACED) and is_one(path)
+        else None
+    )
 
 
 def _id_in(file: Path, table: dict[str, object]) -> str:

@@ -13,7 +13,6 @@ from aggregator.collector.keys import keypair_of
 from aggregator.collector.store import forget_collector_task
 from aggregator.dap.hpke import HpkeConfig
 from aggregator.dap.profile import Role
-from aggregator.errors import ParameterError
 from aggregator.protocol.provisioning import PARTIES, read_provisions
 from aggregator.service.config import read_text
 from aggregator.service.storage.engine.backends import Conflict
@@ -47,21 +46,22 @@ def withdraw(folder: LocalFolder, place: Path, *, results_too: bool) -> None:
     """
     for role in (Role.LEADER, Role.HELPER):
         with open_aggregator(folder.config(role.name.lower())) as party:
-            for task_id in _ids_in(place, role):
+            for task_id in ids_in(place, role):
                 with suppress(UnknownTask):  # it was never added
                     party.database.run_sync("end task", partial(end_task, task_id=task_id))
                     if results_too:
                         with suppress(Conflict):  # it is being collected, and stays ended
                             forget(party.database, task_id)
     with open_collector(folder.config("collector")) as party:
-        for task_id in _ids_in(place, Role.COLLECTOR):
+        for task_id in ids_in(place, Role.COLLECTOR):
             party.database.run_sync(
                 "forget task",
                 partial(forget_collector_task, task_id=task_id, results_too=results_too),
             )
 
 
-def _ids_in(place: Path, role: Role) -> list[bytes]:
+def ids_in(place: Path, role: Role) -> list[bytes]:
+    """Return the ids of a survey's tasks, as a party's file has them."""
     provisions = read_provisions(files_in(place)[role], role)
     return [each.task.task_id.value for each in provisions]
 
@@ -78,19 +78,11 @@ def place_of(folder: LocalFolder, survey: Survey) -> Path:
     return folder.surveys / ("-".join(words)[:_LONGEST_NAME].strip("-_") or "survey")
 
 
-def is_asked(place: Path, text: str) -> bool:
-    """Return whether a survey already has its files in a folder.
-
-    Raises `ParameterError` if a different survey file with the same title has them.
-    """
+def is_asked(place: Path, text: str) -> bool | None:
+    """Return whether a survey already has its files in a folder; None if another has them."""
     if not place.exists():
         return False
-    if read_text(place / SURVEY_FILE) != text:
-        raise ParameterError(
-            f"title: {place} has the task of another survey of this title, or of one that begins "
-            "like it, which no party can change: give this one another title"
-        )
-    return True
+    return True if read_text(place / SURVEY_FILE) == text else None
 
 
 def files_in(place: Path) -> dict[Role, str]:

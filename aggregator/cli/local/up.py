@@ -51,6 +51,14 @@ def up(
             "`prio survey rehearse` does with made-up answers.",
         ),
     ] = False,
+    replaces: Annotated[
+        bool,
+        typer.Option(
+            "--replace",
+            help="If a survey that is named has changed since it was asked here, end the former "
+            "draft and ask this one at its address. Answers to the former stay behind.",
+        ),
+    ] = False,
     open_pages: Annotated[
         bool, typer.Option("--open", help="Open the pages in a browser, if there is a desktop.")
     ] = False,
@@ -62,9 +70,16 @@ def up(
     If a service dies, its last lines are shown, the others are ended, and the exit status is 1.
     """
     if party is not None:
-        if survey or open_pages or rehearse or (folder is not None and folder.suffix == ".toml"):
+        if (
+            survey
+            or open_pages
+            or rehearse
+            or replaces
+            or (folder is not None and folder.suffix == ".toml")
+        ):
             raise ParameterError(
-                "party: starts nothing, so --survey, --rehearse and --open do not go with it"
+                "party: starts nothing, so --survey, --rehearse, --replace and --open do not go "
+                "with it"
             )
         _prepare(party, folder or Path(f"prio-{party}"))
         return
@@ -83,7 +98,7 @@ def up(
                 programs = [*local.programs(), local.form_server]
                 with running(programs, [lock]) as services, page_of_links(local) as page:
                     for file in survey or []:
-                        _call(local, "new", file)
+                        _call(local, "new", file, *(["--replace"] if replaces else []))
                         if rehearse:
                             _call(local, "rehearse", file, "--quiet")
                     _say(local, page)

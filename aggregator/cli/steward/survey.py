@@ -96,6 +96,14 @@ def new(
     ] = None,
     profile: OfProfile = "dap-18",
     insecure_http: InsecureHttp = False,
+    replaces: Annotated[
+        bool,
+        typer.Option(
+            "--replace",
+            help="In the folder of a `prio up`: end the former draft, of the same title, and ask "
+            "this one at its address. Answers to the former stay behind.",
+        ),
+    ] = False,
     up: Up = None,
 ) -> None:
     """Make the task of a survey: the public task.toml and one secret file for each party.
@@ -126,8 +134,12 @@ def new(
             )
         if profile != "dap-18":
             raise ParameterError("profile: a trial on one machine follows dap-18: give --out")
-        _add_to_local_parties(folder, survey, text)
+        _add_to_local_parties(folder, survey, text, replaces=replaces)
         return
+    if replaces:
+        raise ParameterError(
+            "replace: goes with the folder of a `prio up` only: elsewhere each party ends its task"
+        )
     for name, value in given.items():
         if not value:  # also an empty text, of a file that is not there: "$(cat collector.config)"
             raise ParameterError(f"{name}: missing")
@@ -146,21 +158,38 @@ def new(
     )
 
 
-def _add_to_local_parties(folder: "LocalFolder", survey: "Survey", text: str) -> None:
+def _agrees(question: str) -> bool:
+    """Ask a person at this terminal; without one, nobody agrees."""
+    return sys.stdin.isatty() and typer.confirm(question)
+
+
+def _add_to_local_parties(
+    folder: "LocalFolder", survey: "Survey", text: str, *, replaces: bool
+) -> None:
     """Add a survey's tasks to all three parties on one machine."""
     import shlex
 
     from aggregator.cli.local import folder as local_folder
+    from aggregator.cli.local import replacing
     from aggregator.cli.local import tasks as local_tasks
 
     place = local_tasks.place_of(folder, survey)
-    if not local_tasks.is_asked(place, text):
+    is_asked = local_tasks.is_asked(place, text)
+    if is_asked is None and not replaces:
+        raise ParameterError(
+            f"title: {place} has another survey of this title, whose tasks no party can change: "
+            "--replace ends it and asks this one at its address; or give this one another title"
+        )
+    if not is_asked:
         planned, texts = planned_of(survey)
         config = local_tasks.collector_config(folder)
-        urls = folder.url("leader"), folder.url("helper")
+        made = tasks_of(survey, planned, texts, config, folder.url("leader"), folder.url("helper"))
+        if is_asked is None:
+            print(replacing.replace(folder, place, survey.title, _agrees))
+        draft = replacing.drafts_before(folder, place.name)
+        beside = {replacing.DRAFT: f"{draft}\n"} if draft else {}
         place.parent.mkdir(exist_ok=True)
-        made = tasks_of(survey, planned, texts, config, *urls)
-        write_survey(*made, place, {local_tasks.SURVEY_FILE: text})
+        write_survey(*made, place, {local_tasks.SURVEY_FILE: text} | beside)
         _print_plan(survey, planned, texts)
     # Complete whatever was interrupted; a party that already has its file changes nothing.
     local_tasks.hand_out(folder, local_tasks.files_in(place))
@@ -169,7 +198,9 @@ def _add_to_local_parties(folder: "LocalFolder", survey: "Survey", text: str) ->
     if not folder.is_up:
         print(f"  prio up {shlex.quote(str(folder.path))}")
     # A person stays in one task of a text question, which the upload has to remember.
-    people = " --person-column person --state sent" if survey.texts else ""
+    draft = replacing.drafts_before(folder, place.name)
+    state = f"sent-{1 + draft}" if draft else "sent"  # which knows a survey by its title
+    people = f" --person-column person --state {state}" if survey.texts else ""
     print(f"  prio survey upload {public} answers.csv --time-column time{people}")
     print(f'  prio survey collect {public} --last "{escaped(survey.window)}"')
 

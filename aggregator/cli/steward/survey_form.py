@@ -113,14 +113,18 @@ def page_of(
     `spelled` are folders of windows in which letters are asked for. Raises `ParameterError` as
     `form_page` does, or if the file has no survey, or several tasks.
     """
+    from aggregator.cli.local.replacing import DRAFT
     from aggregator.client.survey.texts import spelled_of
+    from aggregator.service.config import read_text
     from aggregator.steward.survey.form.page import form_page
     from aggregator.steward.survey.form.translations import WORDS
 
     asked, _ = survey_of(public)
     with named(public):
         windows = spelled_of(asked.texts, spelled)
-        return form_page(asked, WORDS if words is None else words, windows)
+        draft = public.with_name(DRAFT)
+        number = read_text(draft).strip() if draft.exists() else ""
+        return form_page(asked, WORDS if words is None else words, windows, number)
 
 
 def _serve_one(page: str, address: str) -> None:

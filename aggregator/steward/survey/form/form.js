@@ -165,7 +165,7 @@ async function openTexts() {
   };
   try {
     asking = begin(outbox, await Promise.all(survey.texts.map(open)));
-    return await asking.openTexts();
+    return await asking.openTexts(survey.draft);
   } catch (error) {
     console.warn(error);
     // No report was made yet; a toss that is kept late is that of the next visit.

@@ -38,6 +38,7 @@ def form_page(
     asked: AskedSurvey,
     words: Words = WORDS,
     spelled: SpelledTexts = MappingProxyType({}),
+    draft: str = "",
 ) -> str:
     """Return the page of a survey.
 
@@ -45,6 +46,7 @@ def form_page(
         asked: The survey.
         words: Every string that is not the survey's own.
         spelled: The windows in which letters are asked for instead, by the question's name.
+        draft: What tells drafts of a survey apart: a browser that answered another answers again.
 
     Raises:
         ParameterError: A page has no form for a question with this many labels; or a policy cannot
@@ -80,7 +82,8 @@ def form_page(
     style = _file("form.css")
     data = json.dumps(
         {
-            "name": asked.digest.hex(),
+            "name": f"{asked.digest.hex()} {draft}".rstrip(),
+            "draft": draft,
             "task": None if asked.task is None else task_for_clients(asked.task),
             "window": {"seconds": meaning.windows.seconds, "offset": meaning.windows.offset},
             "questions": [

@@ -1,0 +1,73 @@
+"""Asks a changed survey in place of its former draft, at the same address, on one machine.
+
+replaced/NAME-1/    a former draft: its public files, and each party's
+"""
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from aggregator.cli.local.folder import LocalFolder, public_in
+from aggregator.cli.local.tasks import SURVEY_FILE, ids_in, withdraw
+from aggregator.cli.service.parties import open_aggregator
+from aggregator.dap.profile import Role
+from aggregator.errors import ParameterError
+from aggregator.protocol.clear_text import is_loopback
+from aggregator.service.config import read_text
+from aggregator.service.storage.reports.counters import STORED, Stage, report_counts
+
+DRAFT = "draft"
+"""The file beside a public one that says how many drafts were replaced by it."""
+
+
+def drafts_before(folder: LocalFolder, name: str) -> int:
+    """Return how many drafts of a survey were replaced, given the name of its folder."""
+    return len([*folder.replaced.glob(f"{name}-*")])
+
+
+def replace(folder: LocalFolder, place: Path, title: str, agrees: Callable[[str], bool]) -> str:
+    """End the survey in a folder and put its files aside; returns what was left behind, in words.
+
+    If somebody at another machine may have answered, `agrees` is asked whether to leave their
+    answers behind. Raises `ParameterError` if not, or if the survey has another title.
+    """
+    former = tomllib.loads(read_text(place / SURVEY_FILE)).get("title")
+    if former != title:
+        raise ParameterError(
+            f"replace: {place} has another survey, {former!r}, whose title begins like that of "
+            "this one: give this one another title"
+        )
+    count = _answers(folder, place)
+    given = "1 answer" if count == 1 else f"{count:,} answers"
+    if (
+        count
+        and _is_open(folder)
+        and not agrees(
+            f"{given} came by an address that other machines may reach. Leave them behind?"
+        )
+    ):
+        raise ParameterError(f"replace: {place} has {given}, so it stays as it is")
+    withdraw(folder, place, results_too=False)
+    folder.replaced.mkdir(exist_ok=True)
+    aside = folder.replaced / f"{place.name}-{1 + drafts_before(folder, place.name)}"
+    place.rename(aside)
+    return f"the former draft has ended, with {given}; it is {public_in(aside)} now"
+
+
+def _answers(folder: LocalFolder, place: Path) -> int:
+    """Return how many people have answered, as far as the leader knows."""
+    ids = ids_in(place, Role.LEADER)
+    with open_aggregator(folder.config("leader")) as party:
+        counts = party.database.read_sync(
+            "count reports",
+            lambda tx: [report_counts(tx, each, Stage.UPLOAD).get(STORED, 0) for each in ids],
+        )
+    # People are in one task of a text question, and always in that of all other questions.
+    return counts[0] if public_in(place).name == "task.toml" else sum(counts)
+
+
+def _is_open(folder: LocalFolder) -> bool:
+    """Return whether an aggregator may be reached from another machine."""
+    hosts = [urlsplit(folder.url(party)).hostname or "" for party in ("leader", "helper")]
+    return not all(map(is_loopback, hosts))
