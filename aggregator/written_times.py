@@ -81,6 +81,18 @@ def utc_text(seconds: int) -> str:
     return f"{text.removesuffix(':00')}Z"
 
 
+def duration(seconds: float) -> str:
+    """Return a length of time for people, rounded: "1 minute", "90 seconds", "5 minutes"."""
+    for unit, name in ((86_400, "day"), (3600, "hour"), (60, "minute")):
+        if round(seconds) >= 2 * unit or round(seconds) == unit:
+            return _counted(round(seconds / unit), name)
+    return _counted(round(seconds), "second")
+
+
+def _counted(count: int, name: str) -> str:
+    return f"{count:,} {name}" if count == 1 else f"{count:,} {name}s"
+
+
 def zone_named(name: str, option: str) -> tzinfo:
     """Return a time zone by its name in the IANA database.
 

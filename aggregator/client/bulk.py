@@ -88,6 +88,7 @@ def upload(
     groups: Iterable[Sequence[Put]],
     *,
     settled: Callable[[int], None] = lambda _: None,
+    tell: Callable[[str], None] = lambda _: None,
     sleep: Callable[[float], object] | None = None,
 ) -> Uploaded:
     """Make what is new in each group, and send it, and what waited before.
@@ -97,13 +98,14 @@ def upload(
         outbox: Its outbox.
         groups: What is stored together, made when its turn comes, in a thread.
         settled: Called with the number of reports that have been settled or left out since.
+        tell: Called before it is tried again, with the reason why it has to be.
         sleep: Waits so many seconds between two tries, by default until the call is interrupted.
 
     Raises:
         ParameterError: A measurement is out of range; the groups before it were sent.
         ConfigurationError, OutboxFull: The outbox cannot be used, or its disk is full.
     """
-    call = _Call(reporter, outbox, settled, sleep)
+    call = _Call(reporter, outbox, settled, tell, sleep)
     if reporter.waiting():
         flush = functools.partial(reporter.flush, now=True)
         call.send(flush, flush)
@@ -167,12 +169,14 @@ class _Call:
         reporter: Reporter,
         outbox: Outbox,
         settled: Callable[[int], None],
+        tell: Callable[[str], None],
         sleep: Callable[[float], object] | None,
     ) -> None:
         self.found = Uploaded()
         self.is_over = threading.Event()
         self._reporter, self._outbox = reporter, outbox
         self._settled = settled
+        self._tell = tell
         self._sleep = self.is_over.wait if sleep is None else sleep
         self._waited = outbox.waiting_claims()
         self._left = self._largest = 0
@@ -193,6 +197,7 @@ class _Call:
             if attempt == ATTEMPTS or done.reason not in PASSING:
                 self.found.reason = done.reason
                 return
+            self._tell(done.reason)
             self._pause(attempt)
             done = rest()
             self._note(done)
@@ -221,6 +226,7 @@ class _Call:
             except Later as later:
                 reason = later.reason
             if attempt < ATTEMPTS:
+                self._tell(reason)
                 self._pause(attempt)
             if self.is_over.is_set():
                 return None

@@ -35,6 +35,7 @@ from aggregator.service.config.constants import WAIT_SECONDS
 from aggregator.service.transport.creation import COLLECTION_JOB
 from aggregator.service.transport.interpretation import Answer, PeerRefused, PeerUnreachable
 from aggregator.service.transport.peer import Peer
+from aggregator.written_times import duration
 
 POLL_SECONDS = 2
 """How long to wait before the next poll if the leader does not say."""
@@ -164,7 +165,7 @@ class TaskCollector:
                 await self._sleep(state.retry_after)
                 state = await self._look(collection)
             return state
-        raise CollectionTimeout(f"the batch was not ready in {timeout_seconds:g} seconds")
+        raise CollectionTimeout(f"the batch was not ready in {duration(timeout_seconds)}")
 
     async def _ask(
         self, request: CollectionJobReq, name: bytes | None = None

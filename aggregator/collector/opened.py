@@ -44,6 +44,7 @@ from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.storage.opening import open_database
 from aggregator.service.transport.client import client_of
 from aggregator.steward.survey import Meaning, SurveyResults
+from aggregator.written_times import duration
 
 DEFAULT_WAIT = timedelta(seconds=WAIT_SECONDS)
 
@@ -172,6 +173,7 @@ class AsyncCollector:
         *,
         wait: timedelta = DEFAULT_WAIT,
         now: bool = False,
+        tell: Callable[[str | None], None] = lambda _: None,
     ) -> Collected:
         """Collect the reports of an interval, or return what was collected before.
 
@@ -181,6 +183,7 @@ class AsyncCollector:
             length: The length of the interval.
             wait: How long to wait for a batch that is not ready; a later call goes on with it.
             now: Whether to collect an interval that is not over; its later reports are refused.
+            tell: Called each time the batch is not ready, with the reason if it is known.
 
         Raises:
             ParameterError: The interval is not whole units of the task's time.
@@ -192,7 +195,7 @@ class AsyncCollector:
         if start.tzinfo is None:
             raise ParameterError("start: needs a time zone, such as datetime.UTC")
         named = {"start": _seconds(start), "end": _seconds(start + length)}
-        return _ended(task, await self.ask(task, named, wait=wait, now=now), wait)
+        return _ended(task, await self.ask(task, named, wait=wait, now=now, tell=tell), wait)
 
     async def collect_next(self, task: Task, *, wait: timedelta = DEFAULT_WAIT) -> Collected:
         """Collect the next batch of a task whose leader selects them; raises as `collect` does.
@@ -348,7 +351,8 @@ def _ended(task: Task, document: Document, wait: timedelta) -> Collected:
             raise CollectionError(problem_text(document["problem"]))
         case _:
             why = f": {document['reason']}" if document["reason"] else ""
-            raise CollectionTimeout(f"the batch was not ready in {wait}{why}")
+            seconds = duration(wait.total_seconds())
+            raise CollectionTimeout(f"the batch was not ready in {seconds}{why}")
 
 
 def _collected(task: Task, document: Document) -> Collected:

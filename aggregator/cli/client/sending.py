@@ -150,16 +150,33 @@ def note_others(found: "Uploaded", tasks: "Iterable[bytes]", state: Path | None)
         )
 
 
+def teller(task: "Task") -> "Callable[[str], None]":
+    """Return what says each reason once, on standard error, why an upload is tried again."""
+    said = set[str]()
+
+    def tell(reason: str) -> None:
+        if reason not in said:
+            said.add(reason)
+            again = "trying again for a minute or so, or until Ctrl-C"
+            print(f"prio: {_in_words(reason, task)}; {again}", file=sys.stderr, flush=True)
+
+    return tell
+
+
+def _in_words(reason: str, task: "Task") -> str:
+    configuration = task.configuration
+    return _REASONS.get(reason, "the leader does not take them now").format(
+        leader=configuration.leader_aggregator_endpoint,
+        helper=configuration.helper_aggregator_endpoint,
+    )
+
+
 def check_sent(found: "Uploaded", waiting: int, state: Path | None, task: "Task") -> None:
     """Raise `PeerError` if reports have no outcome yet, or the call ended before all were made."""
     if not waiting and found.reason is None:
         return
     reason = found.reason or next(iter(found.declined.values()), "")
-    configuration = task.configuration
-    why = _REASONS.get(reason, "the leader does not take them now").format(
-        leader=configuration.leader_aggregator_endpoint,
-        helper=configuration.helper_aggregator_endpoint,
-    )
+    why = _in_words(reason, task)
     goes_on = (
         "the same command sends them"
         if state is not None

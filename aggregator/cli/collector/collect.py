@@ -73,6 +73,7 @@ def collect(
     from aggregator.cli.collector.tables import print_result
     from aggregator.collector.documents import problem_text
     from aggregator.service.storage.engine.states import CollectionState
+    from aggregator.written_times import duration
 
     times = {"start": parse_time(start, "start"), "end": parse_time(end, "end")}
     named = {name: time for name, time in times.items() if time is not None}
@@ -91,7 +92,7 @@ def collect(
             # The leader has only said that the batch is not ready; its operator can see why.
             reason = document["reason"] or "the leader's `prio job list` says why"
             why = f": {reason}; the same command goes on waiting"
-            print(f"prio: the batch was not ready in {timeout:g} seconds{why}", file=sys.stderr)
+            print(f"prio: the batch was not ready in {duration(timeout)}{why}", file=sys.stderr)
         raise SystemExit(faults.PEER)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from aggregator.cli.steward.survey_lines import Trouble
 from aggregator.errors import ParameterError, PeerError
+from aggregator.written_times import duration
 
 if TYPE_CHECKING:
     from aggregator.client.survey.asked_survey import AskedSurvey
@@ -82,9 +83,18 @@ async def _collect_all(
     from aggregator.service.telemetry.compiling import said_of_compiling
 
     found: dict[int, Collected] = {}
+    heard: set[str] = set()
     troubles: dict[int, Trouble] = {}
+    console = Console(stderr=True)
     limiter = anyio.CapacityLimiter(AT_ONCE)
     deadline = anyio.current_time() + wait
+
+    def tell_once(reason: str | None) -> None:
+        if reason and reason not in heard:
+            heard.add(reason)
+            left = duration(max(0.0, deadline - anyio.current_time()))
+            line = f"prio: {reason}; asking again for {left}, or until Ctrl-C"
+            console.print(line, soft_wrap=True, markup=False, highlight=False)
 
     async def collect_one(collector: AsyncCollector, place: int) -> None:
         each = wanted[place]
@@ -92,7 +102,7 @@ async def _collect_all(
             left = timedelta(seconds=max(0.0, deadline - anyio.current_time()))
             try:
                 found[place] = await collector.collect(
-                    each.task, each.start, each.length, wait=left, now=now
+                    each.task, each.start, each.length, wait=left, now=now, tell=tell_once
                 )
             except PeerError as error:
                 troubles[place] = Trouble(each.name, str(error))
@@ -107,7 +117,7 @@ async def _collect_all(
 
     async with AsyncCollector.open(config) as collector:
         _check_known([each.task for each in wanted], await collector.tasks())
-        with Console(stderr=True).status(f"collecting {what}") as status:
+        with console.status(f"collecting {what}") as status:
             async with anyio.create_task_group() as telling:
                 telling.start_soon(tell, collector)
                 async with anyio.create_task_group() as group:

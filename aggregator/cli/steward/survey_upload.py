@@ -17,6 +17,7 @@ from aggregator.cli.client.sending import (
     outbox_in,
     sender_to,
     summary_of,
+    teller,
     with_progress,
 )
 from aggregator.cli.client.table_options import (
@@ -194,7 +195,10 @@ def upload(
         _check_taken(survey, given, meaning, sender)
         rows, asked_tasks = _rows(meaning, given), _tasks_of(survey)
         total = given.count * len(asked_tasks)
-        found = with_progress(total, lambda settled: survey.upload(rows, settled=settled))
+        tell = teller(asked.first)
+        found = with_progress(
+            total, lambda settled: survey.upload(rows, settled=settled, tell=tell)
+        )
         summaries = {
             name: summary_of(found, *tasks, total=given.count, is_kept=state is not None)
             for name, tasks in asked_tasks.items()

@@ -252,7 +252,11 @@ class SurveyClient:
         return await to_thread(self.put, answers, person=person)
 
     def upload(
-        self, rows: Iterable[Row], *, settled: Callable[[int], None] = lambda _: None
+        self,
+        rows: Iterable[Row],
+        *,
+        settled: Callable[[int], None] = lambda _: None,
+        tell: Callable[[str], None] = lambda _: None,
     ) -> Uploaded:
         """Put the rows of people who have not answered in their window, and send what waits.
 
@@ -263,6 +267,7 @@ class SurveyClient:
         Args:
             rows: What each person answered; their order may change from call to call.
             settled: Called with the number of reports that have been settled or left out since.
+            tell: Called before something is tried again, with the reason why it has to be.
 
         Raises:
             ParameterError: There are text questions, and a row names no person.
@@ -271,7 +276,8 @@ class SurveyClient:
         first_tasks = [tasks[0] for _, tasks in self.asked.texts.values()]
         own = [] if self.asked.task is None else [self.asked.task]
         groups = bulk.groups_of(rows, sum(map(room_of, [*own, *first_tasks])))
-        return bulk.upload(self.reporter, self._outbox, map(self._puts, groups), settled=settled)
+        puts = map(self._puts, groups)
+        return bulk.upload(self.reporter, self._outbox, puts, settled=settled, tell=tell)
 
     def answered(self, person: str, *, question: str | None = None) -> Outcome | None:
         """Return what became of a person's report in this window; None if there is none.

@@ -8,7 +8,7 @@ import pytest
 
 import aggregator
 from aggregator.errors import ParameterError
-from aggregator.written_times import IN_UTC, Times, utc_text, zone_named
+from aggregator.written_times import IN_UTC, Times, duration, utc_text, zone_named
 
 BERLIN = Times(zone_named("Europe/Berlin", "zone"))
 
@@ -90,3 +90,21 @@ def test_no_other_module_has_a_format_of_times_for_people() -> None:
     }
     assert found == {"written_times.py"}
     assert zone_named("UTC", "") is UTC
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0, "0 seconds"),
+        (0.6, "1 second"),
+        (59.7, "1 minute"),
+        (90, "90 seconds"),
+        (299.967308, "5 minutes"),
+        (3600, "1 hour"),
+        (5400, "90 minutes"),
+        (86_400, "1 day"),
+        (10 * 86_400 + 5, "10 days"),
+    ],
+)
+def test_a_length_of_time_is_rounded(seconds: float, text: str) -> None:
+    assert duration(seconds) == text

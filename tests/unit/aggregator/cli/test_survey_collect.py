@@ -2,6 +2,7 @@
 
 import functools
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,6 +14,7 @@ from aggregator.cli.steward.survey_words import text_windows
 from aggregator.client.survey.asked_survey import AskedSurvey, read_survey
 from aggregator.client.text.strings import fingerprint
 from aggregator.collector import Collected, store
+from aggregator.collector.driver import Driver
 from aggregator.dap.ids import encode_base64url
 from aggregator.protocol.task import Task
 from aggregator.steward.survey import Meaning
@@ -109,6 +111,36 @@ def test_what_is_missing_is_asked_for_once_and_what_is_there_is_found_again(tmp_
     (document,) = json.loads(shown.stdout)["texts"]
     assert (document["people"], document["found"]) == (4800, [])
     assert document["no_answer"] == pytest.approx(4800, abs=20)
+
+
+def test_a_leader_that_is_down_is_named_at_once_and_each_reason_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = Asked(tmp_path)
+    asked.begin()
+    visits: Counter[bytes] = Counter()
+
+    async def ask(self: Driver, collection_id: bytes) -> float | None:
+        """The leader is away twice, and then refuses."""
+        visits[collection_id] += 1
+        stored = await self._database.read(
+            "get", lambda tx: store.get_collection(tx, collection_id)
+        )
+        assert stored is not None
+        if visits[collection_id] < 3:
+            await self._note(stored, "the leader does not answer: connection refused")
+            return 0.0
+        await self._fail(stored, {"title": "no"})
+        return None
+
+    monkeypatch.setattr(Driver, "ask", ask)
+    done = run_here(
+        *("survey", "collect", asked.file, "--config", asked.config, "--wait", "300", *WINDOW)
+    )
+    assert done.returncode == 3
+    away = "prio: the leader does not answer: connection refused; asking again for 5 minutes, or"
+    assert done.stderr.count(away) == 1
+    assert done.stderr.index(away) < done.stderr.index("drink: no")
 
 
 def test_a_collection_of_no_window_is_none_of_the_survey(tmp_path: Path) -> None:
