@@ -10,7 +10,7 @@ import typer
 
 from aggregator.cli.options import InsecureHttp, OfProfile, Up
 from aggregator.cli.steward.survey_form import form
-from aggregator.cli.steward.survey_making import planned_of, survey_in, tasks_of
+from aggregator.cli.steward.survey_making import check_people, planned_of, survey_in, tasks_of
 from aggregator.cli.steward.survey_rehearse import rehearse
 from aggregator.cli.steward.survey_results import collect, results
 from aggregator.cli.steward.survey_sheet import sheet
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from aggregator.cli.local.folder import LocalFolder
     from aggregator.steward.survey import Plan, PlannedPart, Survey, Way
+    from aggregator.steward.survey.rival_designs import Rival
     from aggregator.steward.survey.texts import PlannedText
 
 app = typer.Typer(
@@ -46,13 +47,22 @@ def check(
             "find is then estimated from the last window of each, not guessed."
         ),
     ] = None,
+    people: Annotated[
+        int | None,
+        typer.Option(
+            help="How many people answer in a window, if not min_batch_size: errors are for so "
+            "many. What is asked stays the same."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Check a survey file and print how it would be asked, and with what errors."""
     from aggregator.service.config import read_text
 
     survey = survey_in(file, read_text(file))
-    planned, texts = planned_of(survey)
+    if people is not None:
+        check_people(survey, people)
+    planned, texts = planned_of(survey, people)
     if found is not None:
         texts = _by_last(texts, found)
     if as_json:
@@ -265,6 +275,7 @@ app.command(
 def _print_plan(survey: "Survey", planned: "Plan | None", texts: "Sequence[PlannedText]") -> None:
     from aggregator.dp.utility import PERCENT
     from aggregator.steward.survey.conditions import asked_if
+    from aggregator.steward.survey.rival_designs import rivals_of
 
     for each in planned.parts if planned else ():
         kind = each.question.model_dump()["kind"]
@@ -275,6 +286,8 @@ def _print_plan(survey: "Survey", planned: "Plan | None", texts: "Sequence[Plann
         print(f"{what}{_asked(each.part.source.name, each)}, {between} between windows; {share}")
         for other in each.others:
             print(f"    rather than {_asked(other.design.name, other)}")
+        for rival in rivals_of(survey, planned, each) if planned else ():
+            print(f"    {_why(rival, survey)}")
         if each.question.ask_if and not each.part.by:
             print(
                 f"    asked only if {asked_if(each.question)}; others count as no answer"
@@ -296,7 +309,7 @@ def _print_plan(survey: "Survey", planned: "Plan | None", texts: "Sequence[Plann
     if not planned:
         return
     print(
-        f"errors: {PERCENT} intervals of the least precise figure with {survey.min_batch_size} "
+        f"errors: {PERCENT} intervals of the least precise figure with {planned.people:,} "
         "answers; the error of a mean falls with more answers"
     )
     print("between windows: a larger difference between two lets you conclude that they differ")
@@ -327,6 +340,17 @@ def _asked(name: str, error: "PlannedPart | Way") -> str:
     return f"{name}, {said}"
 
 
+def _why(rival: "Rival", survey: "Survey") -> str:
+    """Return why a design with a smaller error was not chosen, and how to choose it."""
+    would = f'design = "{rival.design}" would give {_asked("", rival.planned).removeprefix(", ")}'
+    if rival.loses:
+        lost = "; ".join(f"{name} no {' or '.join(each)}" for name, each in rival.loses.items())
+        return f"chosen for its tables: {would}, and {lost}"
+    return (
+        f"chosen as the best for {survey.min_batch_size:,} answers and all of the budget: {would}"
+    )
+
+
 def _if_half_are_asked(planned: "PlannedPart") -> str:
     """Return the error if half of the people answer, for figures that are divided by answers."""
     if planned.shows not in ("mean", "share"):
@@ -353,6 +377,7 @@ def _plan_document(
     return {
         "version": 2,
         "title": survey.title,
+        "people": planned.people if planned else None,
         "privacy": policy_to_mapping(PrivacyPolicy(planned.mechanism)) if planned else {},
         "times_as_large": dict(planned.rivals) if planned else {},
         "parts": [

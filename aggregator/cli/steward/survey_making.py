@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from aggregator.cli.steward.survey_texts import text_tasks
 from aggregator.clock import SystemClock
+from aggregator.errors import ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,12 +27,20 @@ def survey_in(file: Path, text: str) -> "Survey":
         return survey_from_toml(text, datetime.fromtimestamp(SystemClock().now(), UTC))
 
 
-def planned_of(survey: "Survey") -> "tuple[Plan | None, tuple[PlannedText, ...]]":
-    """Return how a survey is asked: its report, unless it has text questions only, and these."""
+def planned_of(
+    survey: "Survey", people: int | None = None
+) -> "tuple[Plan | None, tuple[PlannedText, ...]]":
+    """Return how a survey is asked: its report, unless it has text questions only, and these.
+
+    Errors are for `min_batch_size` people unless a number is given.
+    """
     from aggregator.steward.survey import plan
     from aggregator.steward.survey.texts import plan_texts
 
-    return plan(survey) if survey.questions else None, plan_texts(survey)
+    texts = plan_texts(survey)
+    if people is not None:
+        texts = tuple(each.by_people(people) for each in texts)
+    return plan(survey, people) if survey.questions else None, texts
 
 
 def tasks_of(
@@ -54,3 +63,12 @@ def tasks_of(
     parties = {"leader": leader, "helper": helper, "profile": profile}
     task = make_task(config, made.vdaf, made.privacy, **parties, **made.settings)
     return task, of_texts
+
+
+def check_people(survey: "Survey", people: int) -> None:
+    """Refuse a number of people of whom nothing would be released, or more than a window takes."""
+    if not survey.min_batch_size <= people <= survey.max_reports:
+        raise ParameterError(
+            f"people: must be {survey.min_batch_size:,} (min_batch_size) to "
+            f"{survey.max_reports:,} (max_reports), not {people:,}"
+        )

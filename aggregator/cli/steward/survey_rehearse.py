@@ -16,13 +16,13 @@ import typer
 from aggregator.cli.client.sending import outbox_in, sender_to, with_progress
 from aggregator.cli.options import Up
 from aggregator.cli.steward.collecting import collect_windows
-from aggregator.cli.steward.survey_making import planned_of, survey_in, tasks_of
+from aggregator.cli.steward.survey_making import check_people, planned_of, survey_in, tasks_of
 from aggregator.cli.steward.survey_results import end_in, print_table, print_texts
 from aggregator.cli.steward.survey_tasks import survey_of
 from aggregator.cli.steward.survey_texts import write_survey
 from aggregator.cli.steward.survey_words import text_windows
 from aggregator.clock import SystemClock
-from aggregator.errors import LocalError, ParameterError
+from aggregator.errors import LocalError
 from aggregator.service.config.constants import WAIT_SECONDS
 
 if TYPE_CHECKING:
@@ -75,11 +75,7 @@ def rehearse(
             f"`prio up {shlex.quote(str(file))} --rehearse` starts one and rehearses the survey"
         )
     survey = survey_in(file, read_text(file))
-    if not survey.min_batch_size <= people <= survey.max_reports:
-        raise ParameterError(
-            f"people: must be {survey.min_batch_size:,} (min_batch_size) to "
-            f"{survey.max_reports:,} (max_reports), not {people:,}"
-        )
+    check_people(survey, people)
     now = datetime.fromtimestamp(SystemClock().now(), UTC)
     nobody = f"made-up people {secrets.token_hex(4)}"
     rehearsal = rehearsal_of(survey, now, windows, nobody)

@@ -61,7 +61,7 @@ class Way:
         design: How the answer is measured.
         mechanism: What each aggregator adds, for the question's own sections only.
         error: The largest half-width of a 95 % interval of the wanted figures, in a batch of
-            `min_batch_size` people who all answer.
+            people who all answer.
         shows: What that figure shows: "count", "mean".
         unit: The unit of that figure.
     """
@@ -81,7 +81,7 @@ class PlannedPart:
         part: The question or table, with its place in a report.
         share: Its share of the epsilon or rho of one window.
         error: The largest half-width of a 95 % interval of the wanted figures, in a batch of
-            `min_batch_size` people who all answer.
+            people who all answer.
         difference: If figures of two such windows differ by more than this, the truth differs, with
             95 % confidence.
         shows: What the figure with `error` shows: "count", "mean".
@@ -114,6 +114,7 @@ class Plan:
         parts: The questions and tables.
         rivals: Other mechanisms that the budget allows, each with the factor by which its standard
             deviations are larger.
+        people: How many people the errors are for.
     """
 
     sheet: Sheet
@@ -121,6 +122,7 @@ class Plan:
     privacy: Mapping[str, str | int]
     parts: tuple[PlannedPart, ...]
     rivals: Mapping[str, float]
+    people: int
 
     def part(self, name: str) -> PlannedPart:
         """Return the question or table with this name, or raise `ParameterError`."""
@@ -130,11 +132,12 @@ class Plan:
         raise ParameterError(f"question: the survey has no {name!r}")
 
 
-def plan(survey: Survey) -> Plan:
-    """Return the best way to ask a survey.
+def plan(survey: Survey, people: int | None = None) -> Plan:
+    """Return the best way to ask a survey, with the errors for so many people.
 
-    Raises `ParameterError` if a question has no design of the name that the survey gives, a table
-    cannot be made, or the budget does not fit into a policy.
+    What is best is decided for `min_batch_size` people, for whom errors are unless a number is
+    given. Raises `ParameterError` if a question has no design of the name that the survey gives, a
+    table cannot be made, or the budget does not fit into a policy.
     """
     found, budget = [], survey.budget_of_a_report
     for base in bases(budget):
@@ -144,7 +147,8 @@ def plan(survey: Survey) -> Plan:
         mechanism = _split(base, sheet, units, budget)
         found.append((_relative_error(mechanism, sheet, units), sheet, mechanism))
     error, sheet, mechanism = min(found, key=lambda each: each[0])
-    sums = typical_sums(sheet, mechanism, survey.min_batch_size)
+    count = survey.min_batch_size if people is None else people
+    sums = typical_sums(sheet, mechanism, count)
     parts = tuple(_planned(part, sums, mechanism) for part in sheet.parts)
     privacy = {
         **policy_to_mapping(PrivacyPolicy(mechanism)),
@@ -156,7 +160,7 @@ def plan(survey: Survey) -> Plan:
         for other, _, each in found
         if each is not mechanism
     }
-    return Plan(sheet, mechanism, privacy, parts, rivals)
+    return Plan(sheet, mechanism, privacy, parts, rivals, count)
 
 
 def _split(base: Base, sheet: Sheet, units: Sequence[Fraction], budget: Budget) -> BySection:

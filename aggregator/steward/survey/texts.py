@@ -44,6 +44,13 @@ class PlannedText:
             raise ParameterError(f"text question {self.asked.name}: {error}") from None
         return dataclasses.replace(self, plan=plan)
 
+    def by_people(self, people: int) -> "PlannedText":
+        """Return the same with what will be found if so many people answer in a window."""
+        from aggregator.steward.text.plan import zipf
+
+        tail = zipf(people, GUESSED_STRINGS)
+        return dataclasses.replace(self, plan=dataclasses.replace(self.plan, tail=tail))
+
     def better(self) -> "TextPlan | None":
         """Return the plan with the best number of tasks, if it finds notably rarer strings."""
         from aggregator.steward.text.plan import best_plan

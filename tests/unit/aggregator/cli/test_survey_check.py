@@ -96,3 +96,64 @@ def test_a_file_that_tells_nothing_of_the_last_window_is_refused(
     done = run_here("survey", "check", file, "--found", found)
     assert done.returncode == 2
     assert said in done.stderr
+
+
+def test_errors_are_for_as_many_people_as_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "survey.toml"
+    file.write_text(VISITS + SMOKER + AGE + WORD.replace("people = 100000\n", ""))
+    few, many = (
+        json.loads(run_here("survey", "check", file, "--json", *options).stdout)
+        for options in ((), ("--people", "300"))
+    )
+    assert (few["people"], many["people"]) == (3, 300)
+    means = [document["parts"][1]["ways"][0] for document in (few, many)]
+    assert [each["shows"] for each in means] == ["mean", "mean"]
+    assert means[0]["error"] == pytest.approx(100 * means[1]["error"])
+    # What is asked stays the same, of words too.
+    for document in (few, many):
+        assert [each["ways"][0]["design"] for each in document["parts"]] == ["one answer", "sum"]
+    assert [each["texts"][0]["people"] for each in (few, many)] == [3, 300]
+    assert few["texts"][0]["tasks"] == many["texts"][0]["tasks"]
+    assert "figure with 300 answers" in run_here("survey", "check", file, "--people", "300").stdout
+
+
+@pytest.mark.parametrize("people", ["2", "1001"])
+def test_a_number_of_people_of_which_nothing_is_released_is_refused(
+    people: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "survey.toml"
+    file.write_text(VISITS + SMOKER)
+    done = run_here("survey", "check", file, "--people", people)
+    assert done.returncode == 2
+    assert "people: must be 3 (min_batch_size) to 1,000 (max_reports), not" in done.stderr
+
+
+MANY = '[[question]]\nname = "many"\nkind = "number"\nlow = 0\nhigh = 10\n'
+
+
+def test_why_a_design_was_chosen_although_another_is_more_exact_is_said_with_the_price(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "survey.toml"
+    by = VISITS.replace("[budget]", 'by = "smoker"\n[budget]')
+    file.write_text(by + SMOKER + MANY)
+    said = run_here("survey", "check", file).stdout
+    found = re.search(
+        r'chosen for its tables: design = "histogram" would give mean ± ([0-9.]+), '
+        r"and many by smoker no mean or sum$",
+        said,
+        re.MULTILINE,
+    )
+    assert found is not None, said
+    # The promise is kept by who takes the advice.
+    file.write_text(by + SMOKER + MANY + 'design = "histogram"\n')
+    taken = run_here("survey", "check", file).stdout
+    assert f"many (number): histogram, mean ± {found[1]}," in taken
+    assert "many by smoker: many by smoker, count ± " in taken
+    assert "chosen for its tables" not in taken
+
+
+def test_nothing_is_said_where_the_chosen_design_is_the_most_exact(tmp_path: Path) -> None:
+    file = tmp_path / "survey.toml"
+    file.write_text(VISITS + SMOKER + AGE)
+    assert "chosen" not in run_here("survey", "check", file).stdout
