@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -137,12 +138,14 @@ def test_the_pages_are_there_and_a_file_of_the_owner_leads_to_them(
     assert "nobody has privacy from that operator" in up.said
     page = place / NAME / "pages.html"
     assert page.stat().st_mode & 0o777 == 0o600
-    assert f"This logs in: {page.as_uri()}" in up.said
+    assert f"Results are linked from this file, which logs in: {page.as_uri()}" in up.said
     token = (place / NAME / "collector.sqlite.token").read_text().strip()
     assert token not in up.said
     shown = Page(page.read_text())
     assert "nobody has privacy from that operator" in shown.elements[0].text
-    collector, leader, helper = (each.attributes["href"] for each in shown.all("a")[1:])
+    chart, collector, leader, helper = (each.attributes["href"] for each in shown.all("a")[1:])
+    (results,) = re.findall(r"^visits is shown at: http://[^/]*(\S+)$", up.said, re.MULTILINE)
+    assert chart == f"{collector.partition('#')[0]}?to={quote(results, '')}#token={token}"
     assert collector.endswith(f"login#token={token}")
     for each in (collector, leader, helper):
         assert get(each).status_code == 200

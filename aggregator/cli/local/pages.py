@@ -8,8 +8,9 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from aggregator.cli.local.folder import WARNING, LocalFolder
 from aggregator.service.storage.secrets.files import create_private, read_secret
@@ -34,20 +35,32 @@ def page_of_links(folder: LocalFolder) -> Iterator[str]:
 
     token = urlencode({"token": read_secret(folder.token) or ""})
     (collector, _), *others = pages_of(folder)
-    links = [(f"{collector}login#{token}", "The results, which the collector shows"), *others]
+    charts = [
+        (f"{collector}login?{urlencode({'to': urlsplit(url).path})}#{token}", f"{name}: {what}")
+        for name, place, what in _results(folder)
+        for url in folder.chart_urls(place)
+    ]
+    all_results = (f"{collector}login#{token}", "All results, which the collector shows")
+    links = [*charts, all_results, *others]
     place = folder.path / FILE
     place.unlink(missing_ok=True)
     content = file(
         "One machine's leader, helper and collector",
         tag("p", WARNING),
         tag("ul", *(tag("li", tag("a", name, href=url)) for url, name in links)),
-        tag("p", "The first link logs in: give this file to nobody.", class_="soft"),
+        tag("p", "Links to results log in: give this file to nobody.", class_="soft"),
     )
     create_private(place, content)
     try:
         yield place.absolute().as_uri()
     finally:
         place.unlink(missing_ok=True)
+
+
+def _results(folder: LocalFolder) -> list[tuple[str, Path, str]]:
+    """Return each survey and rehearsal: its name, the folder of its files, and what it shows."""
+    surveys = [(name, folder.surveys / name, "its results") for name in folder.survey_names]
+    return [(each.name, each, "results of made-up answers") for each in folder.rehearsed] + surveys
 
 
 def open_in_browser(*addresses: str) -> None:

@@ -96,15 +96,16 @@ def up(
             with local.held() as lock:
                 local.check_ports()
                 programs = [*local.programs(), local.form_server]
-                with running(programs, [lock]) as services, page_of_links(local) as page:
+                with running(programs, [lock]) as services:
                     for file in survey or []:
                         _call(local, "new", file, *(["--replace"] if replaces else []))
                         if rehearse:
                             _call(local, "rehearse", file, "--quiet")
-                    _say(local, page)
-                    if open_pages:
-                        open_in_browser(page)
-                    services.watch()
+                    with page_of_links(local) as page:
+                        _say(local, page)
+                        if open_pages:
+                            open_in_browser(page)
+                        services.watch()
         except KeyboardInterrupt:
             print(f"ended; `prio up {_named(local)}` goes on from here", file=sys.stderr)
 
@@ -168,7 +169,7 @@ def _say(local: "LocalFolder", page: str) -> None:
         f"The {party}: {local.url(party)} in tasks; how it is: {local.status_url(party)}"
         for party in ("leader", "helper")
     ]
-    lines += [f"The collector's token is in {local.token.absolute()}", f"This logs in: {page}"]
+    lines += [f"The collector's token is in {local.token.absolute()}"]
     for name in local.survey_names:
         lines.append(f"{name} is answered at: {local.form_url(name)}")
         lines += [f"{name} is shown at: {each}" for each in local.chart_urls(local.surveys / name)]
@@ -179,6 +180,7 @@ def _say(local: "LocalFolder", page: str) -> None:
         ]
     if not local.survey_names:
         lines += [f"In another terminal: prio survey new survey.toml --up {_named(local)}"]
+    lines += [f"Results are linked from this file, which logs in: {page}"]
     print(*lines, WARNING, "Ctrl-C ends all of it.", sep="\n", flush=True)
 
 
