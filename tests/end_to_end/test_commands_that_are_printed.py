@@ -6,7 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -21,7 +21,7 @@ ROWS = 200
 NOW = datetime.now(UTC)
 FIRST = f"first = {NOW - timedelta(days=3):%Y-%m-%d}"
 HEAD = every_kind(FIRST).split("by =")[0]
-BUDGET = '[budget]\nepsilon = "10"\nwindows = 9\n'
+BUDGET = '[budget]\nepsilon = "8"\nwindows = 9\n'
 YES = '[[question]]\nname = "seat"\nkind = "yes-no"\n'
 PLACE = '[[question]]\nname = "place"\nkind = "choice"\nlabels = ["here", "there"]\n'
 WORD = '[[question]]\nname = "word"\nkind = "text"\nepsilon = "{}"\nbuckets = 16\ntasks = 8\n'
@@ -29,15 +29,15 @@ SURVEYS = {
     "every kind": every_kind(FIRST),
     "one question": f"{HEAD}{BUDGET}{YES}",
     "text": f"{HEAD}{BUDGET}{YES}{WORD.format(4)}",
-    "text only": f"{HEAD}{BUDGET}{WORD.format(10)}",
+    "text only": f"{HEAD}{BUDGET}{WORD.format(8)}",
     "by": f'{HEAD}by = "place"\n{BUDGET}{PLACE}{YES}',
     "ask if": f'{HEAD}{BUDGET}{PLACE}{YES}ask_if = {{ place = "there" }}\n',
 }
-CELLS = {
+CELLS: dict[str, Callable[[int], object]] = {
     "person": lambda row: row,
     "place": lambda row: ("here", "there")[row % 2],
     "seat": lambda row: "yes" if row % 2 else "",
-    "good": lambda row: ("staff", "rooms,food", "food")[row % 3],
+    "good": lambda row: ("staff", "rooms;food", "food")[row % 3],
     "waited": lambda row: row % 60,
     "age": lambda row: row % 120,
     "liked": lambda row: 1 + row % 5,

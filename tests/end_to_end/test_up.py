@@ -203,9 +203,11 @@ def test_a_rehearsal_shows_what_results_will_look_like_and_costs_the_survey_noth
     assert uploaded
     real = (place / NAME / "surveys" / "visits" / "task.toml").read_text()
     before = spent(place, real)
-    for people in ("200", "300"):  # the second time in place of the first
-        said = shell(f"prio survey rehearse survey.toml --people {people} --up '{NAME}'", place)
-        (address,) = re.findall(r"^visits, made up: (\S+)$", said, re.MULTILINE)
+    said = [
+        shell(f"prio survey rehearse survey.toml --people {people} --up '{NAME}'", place)
+        for people in ("200", "300")  # the second in place of the first
+    ]
+    (address,) = re.findall(r"^visits, made up: (\S+)$", said[-1], re.MULTILINE)
     made = place / NAME / "rehearsals" / "visits" / "task.toml"
     printed = shell(f"prio survey results '{made}' --json", place)
     rows = json.loads(printed)["rows"]

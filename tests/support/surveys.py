@@ -59,7 +59,7 @@ min_batch_size = 20
 {first}
 by = "place"
 [budget]
-epsilon = "40"
+epsilon = "8"
 windows = 9
 [[question]]
 name = "place"
@@ -103,7 +103,7 @@ column = [{{ name = "food", low = 0, high = 9 }}, {{ name = "rent", low = 0, hig
 [[question]]
 name = "word"
 kind = "text"
-epsilon = "10"
+epsilon = "2"
 buckets = 16
 tasks = 8
 ask_if = {{ place = "here" }}

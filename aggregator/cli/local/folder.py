@@ -37,6 +37,8 @@ from aggregator.service.storage.secrets.files import create_private
 DEFAULT: Final = Path("prio-up")
 """The folder, unless another is named."""
 PARTIES: Final = ("leader", "helper", "collector")
+DRAFT: Final = "draft"
+"""The file beside a survey's public one that says how many drafts it has replaced."""
 WARNING: Final = (
     "One operator runs all three parties here, so nobody has privacy from that operator."
 )

@@ -17,9 +17,6 @@ from aggregator.protocol.clear_text import is_loopback
 from aggregator.service.config import read_text
 from aggregator.service.storage.reports.counters import STORED, Stage, report_counts
 
-DRAFT = "draft"
-"""The file beside a public one that says how many drafts were replaced by it."""
-
 
 def drafts_before(folder: LocalFolder, name: str) -> int:
     """Return how many drafts of a survey were replaced, given the name of its folder."""

@@ -13,6 +13,7 @@ from aggregator.cli import faults
 from aggregator.cli.options import Config, not_yet
 from aggregator.errors import ParameterError
 from aggregator.untrusted_text import escaped
+from aggregator.written_times import duration
 
 if TYPE_CHECKING:
     from aggregator.service.storage.engine.transaction import Transaction
@@ -209,8 +210,8 @@ def _passes_and_waits(task: Details) -> tuple[bool, int]:
 
 
 def _oldest(seconds: int | None) -> str:
-    return "" if seconds is None else f", the oldest for {seconds:,} s"
+    return "" if seconds is None else f", the oldest for {duration(seconds)}"
 
 
 def _ago(seconds: int | None) -> str:
-    return "never" if seconds is None else f"{seconds:,} s ago"
+    return "never" if seconds is None else f"{duration(seconds)} ago"

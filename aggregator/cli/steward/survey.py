@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -197,12 +198,18 @@ def _add_to_local_parties(
         if is_asked is None:
             print(replacing.replace(folder, place, survey.title, _agrees))
         draft = replacing.drafts_before(folder, place.name)
-        beside = {replacing.DRAFT: f"{draft}\n"} if draft else {}
+        beside = {local_folder.DRAFT: f"{draft}\n"} if draft else {}
         place.parent.mkdir(exist_ok=True)
         write_survey(*made, place, {local_tasks.SURVEY_FILE: text} | beside)
         _print_plan(survey, planned, texts)
     # Complete whatever was interrupted; a party that already has its file changes nothing.
-    local_tasks.hand_out(folder, local_tasks.files_in(place))
+    try:
+        local_tasks.hand_out(folder, local_tasks.files_in(place))
+    except ParameterError:
+        if not is_asked:  # a party refused it, so its author will change it
+            local_tasks.withdraw(folder, place, results_too=True)
+            shutil.rmtree(place)
+        raise
     public = shlex.quote(str(local_folder.public_in(place)))
     print(f"leader, helper and collector take part in {public}. {local_folder.WARNING} Next:")
     if not folder.is_up:

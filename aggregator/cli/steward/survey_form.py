@@ -9,7 +9,7 @@ import typer
 from aggregator.cli import faults
 from aggregator.cli.files import named
 from aggregator.cli.options import EnvironmentProxy, InsecureHttp, Up
-from aggregator.cli.steward.survey_tasks import MaybeTaskFile, Spelled, survey_of
+from aggregator.cli.steward.survey_tasks import MaybeTaskFile, Spelled, answerable
 from aggregator.errors import ParameterError, PeerError
 
 if TYPE_CHECKING:
@@ -113,13 +113,13 @@ def page_of(
     `spelled` are folders of windows in which letters are asked for. Raises `ParameterError` as
     `form_page` does, or if the file has no survey, or several tasks.
     """
-    from aggregator.cli.local.replacing import DRAFT
+    from aggregator.cli.local.folder import DRAFT
     from aggregator.client.survey.texts import spelled_of
     from aggregator.service.config import read_text
     from aggregator.steward.survey.form.page import form_page
     from aggregator.steward.survey.form.translations import WORDS
 
-    asked, _ = survey_of(public)
+    asked, _ = answerable(public)
     with named(public):
         windows = spelled_of(asked.texts, spelled)
         draft = public.with_name(DRAFT)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from aggregator.cli.options import Up
-from aggregator.cli.steward.survey_tasks import MaybeTaskFile, survey_of
+from aggregator.cli.steward.survey_tasks import MaybeTaskFile, answerable
 from aggregator.errors import ParameterError
 
 _TEXT = "Scan the code with a phone, or type the address:"
@@ -36,7 +36,7 @@ def sheet(
     from aggregator.steward.survey.qr_codes import printed_links, qr_code
 
     public, folder = public_file(file, up)
-    _, meaning = survey_of(public)
+    _, meaning = answerable(public)
     if out is None:
         raise ParameterError("out: missing")
     if link is None:

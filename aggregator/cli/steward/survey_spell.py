@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aggregator.cli.options import parse_time
-from aggregator.cli.steward.survey_tasks import TaskFile, survey_of
+from aggregator.cli.steward.survey_tasks import TaskFile, answerable
 from aggregator.cli.steward.survey_texts import public_files
 from aggregator.client.text import SPELLED_ALPHABET, SPELLING, TASKS, TASKS_OF_PAGES
 from aggregator.clock import SystemClock
@@ -77,7 +77,7 @@ def spell(
     from aggregator.protocol.task_file import task_from_table, task_to_table
     from aggregator.service.config import read_text
 
-    asked, _ = survey_of(file)
+    asked, _ = answerable(file)
     name = _only(list(asked.texts), question)
     of, tasks = asked.texts[name]
     interval = _interval(tasks[0], window)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aggregator.cli.files import named
+from aggregator.errors import ParameterError
 
 if TYPE_CHECKING:
     from aggregator.client.survey.asked_survey import AskedSurvey
@@ -49,3 +50,11 @@ def survey_of(file: Path) -> "tuple[AskedSurvey, Meaning]":
     with named(file):
         asked = survey_in(text, file)
         return asked, Meaning.from_json(asked.meaning)
+
+
+def answerable(file: Path) -> "tuple[AskedSurvey, Meaning]":
+    """Return a survey to which people may answer, or raise `ParameterError` for a rehearsal."""
+    asked, meaning = survey_of(file)
+    if asked.first.is_made_up:
+        raise ParameterError(f"{file}: its answers are made up, and nobody else answers it")
+    return asked, meaning

@@ -30,7 +30,7 @@ from aggregator.cli.client.table_options import (
 from aggregator.cli.options import EnvironmentProxy, InsecureHttp, Up
 from aggregator.cli.requirements import takes_requirements
 from aggregator.cli.steward.survey_read import check_taken, print_read, read_document
-from aggregator.cli.steward.survey_tasks import Spelled, survey_of
+from aggregator.cli.steward.survey_tasks import Spelled, answerable
 from aggregator.client.sender import REPORTS_PER_REQUEST
 from aggregator.clock import SystemClock
 from aggregator.errors import ParameterError
@@ -150,7 +150,7 @@ def upload(
     if len(public) > 1:
         raise ParameterError(f"answers: give one file of answers, not {len(public)}")
     place = public_file(public[0] if public else None, up)[0]
-    asked, meaning = survey_of(place)
+    asked, meaning = answerable(place)
     texts = _checked(asked.texts, state, person_column)
     check_endpoints(asked.first, insecure_http=insecure_http)
     for each in asked.tasks:

@@ -97,6 +97,14 @@ def test_the_page_of_each_draft_asks_those_again_who_answered_another(drafts: Dr
     assert "--person-column person --state sent-4" in done.stdout
 
 
+def test_what_a_party_refused_is_no_draft(tmp_path: Path) -> None:
+    drafts = Drafts(tmp_path)
+    for _ in range(2):
+        refused = drafts.ask(FIRST.replace('epsilon = "1"', 'epsilon = "9"'))
+        assert "this aggregator accepts at most epsilon 8" in refused.stderr
+    assert drafts.ask(FIRST).returncode == 0
+
+
 def test_a_survey_with_another_title_is_not_a_draft_of_it(drafts: Drafts) -> None:
     done = drafts.ask(FIRST.replace("Visits", "Visits?"), "--replace")
     assert done.returncode == 2

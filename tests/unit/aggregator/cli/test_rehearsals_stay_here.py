@@ -1,6 +1,7 @@
 """Made-up answers stay on the machine that made them up: every other party refuses their tasks."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,8 @@ def rehearsal_in(place: Path, title: str = f"{MADE_UP}Visits", **settings: str) 
     """Return each party's file of a task whose title is that of a rehearsal."""
     survey = survey_from_toml(VISITS + department()).model_copy(update={"title": title})
     tables = task_tables(survey, plan(survey))
-    task = make_task(tables.vdaf, tables.privacy, **{**tables.settings, **LOCAL, **settings})
+    given: dict[str, Any] = {**tables.settings, **LOCAL, **settings}
+    task = make_task(tables.vdaf, tables.privacy, **given)
     write_survey(task, {}, place)
     return files_in(place)
 
@@ -41,6 +43,20 @@ def test_no_party_of_a_real_pair_takes_part_in_one(tmp_path: Path, role: str) ->
         "survey rehearse` adds such a task, on one machine\n"
     )
     assert run_here("task", "list", "--config", config).stdout == ""
+
+
+@pytest.mark.parametrize("command", ["form", "upload", "spell"])
+def test_nobody_else_answers_one(tmp_path: Path, command: str) -> None:
+    rehearsal_in(tmp_path / "made")
+    (tmp_path / "given").write_text("")
+    more: dict[str, list[str | Path]] = {
+        "form": [],
+        "upload": [tmp_path / "given"],
+        "spell": ["--found", tmp_path / "given", "--window", "now", "--out", tmp_path / "out"],
+    }
+    done = run_here("survey", command, tmp_path / "made" / "task.toml", *more[command])
+    assert done.returncode == 2
+    assert "its answers are made up, and nobody else answers it" in done.stderr
 
 
 def test_not_even_a_local_folder_does_so_unless_it_rehearses(tmp_path: Path) -> None:
