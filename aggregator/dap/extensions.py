@@ -6,7 +6,7 @@ different consequences:
 - a task configuration or an aggregation job is refused whole (`DecodeError`, invalidMessage);
 - a collection job is refused whole (`MisorderedCollectionExtensions`, invalidExtension);
 - a report is refused alone, so its lists are read as they come: one client must not be able to
-  spoil the job that its report is in. We know no report extension: one that has any is refused.
+  spoil the job that its report is in. The only one that we know is a permit, in the Helper's share.
 
 `profile` lists the types that are understood, and `protocol` refuses the others.
 

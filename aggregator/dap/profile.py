@@ -49,14 +49,29 @@ JOB_EXTENSION_BATCH_ID = 0x0001
 TASK_EXTENSION_PRIVACY = 0xFF50
 """The task's privacy policy. Our own code point, not a registered one: no draft defines one."""
 
+TASK_EXTENSION_PERMITS = 0xFF51
+"""That each report of the task needs a permit. Our own code point, too."""
+
+REPORT_EXTENSION_PERMIT = 0xFF51
+"""A permit's opening, in the Helper's input share alone. Our own code point, too."""
 
 ERROR_NAMESPACE = "urn:ietf:params:ppm:dap:error:"
 """Prefix of an error's token in a problem document's type, in every draft."""
 
-TASK_EXTENSIONS = frozenset({TASK_EXTENSION_INTERVAL, TASK_EXTENSION_PRIVACY})
+TASK_EXTENSIONS = frozenset(
+    {TASK_EXTENSION_INTERVAL, TASK_EXTENSION_PRIVACY, TASK_EXTENSION_PERMITS}
+)
 """The task extensions that we understand; a task with any other is refused."""
 
 Words = Mapping[ReportError, ReportError]
+
+_OF_PERMITS: Mapping[ReportError, int] = {
+    ReportError.PERMIT_MISSING: 240,
+    ReportError.PERMIT_UNKNOWN: 241,
+    ReportError.PERMIT_OF_ANOTHER_WINDOW: 242,
+    ReportError.PERMIT_SPENT: 243,
+}
+"""Numbers of our own, not registered ones."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,7 +83,7 @@ class Profile:
         tag: The protocol's name in every domain separation string. Parties of one task that follow
             different drafts can therefore open nothing of each other's.
         min_task_info_size: The fewest bytes of `TaskConfiguration.task_info`.
-        codes: The number of each report error that the draft defines.
+        codes: The number of each report error that the draft defines, and of our own.
         at_upload: Errors to use instead in answers to uploads, where the draft has a different
             error or none.
         at_aggregation: Errors to use instead in answers to aggregation jobs.
@@ -88,6 +103,11 @@ class Profile:
     creator_names: bool = False
     framing: Framing = AS_DRAFTED
     seals_anew: bool = False
+
+    @property
+    def has_permits(self) -> bool:
+        """Whether tasks may have permits: other programs do not know their extension."""
+        return ReportError.PERMIT_SPENT in self.codes
 
     def code(self, error: ReportError) -> int:
         """Return the number that stands for a report error.
@@ -122,6 +142,7 @@ DAP_18 = Profile(
         ReportError.REPORT_TOO_EARLY: 9,
         ReportError.TASK_NOT_STARTED: 10,
         ReportError.OUTDATED_CONFIG: 11,
+        **_OF_PERMITS,
     },
     at_upload={
         ReportError.HPKE_UNKNOWN_CONFIG_ID: ReportError.OUTDATED_CONFIG,
@@ -151,6 +172,7 @@ DAP_19 = Profile(
         ReportError.REPORT_TOO_EARLY: 8,
         ReportError.UNKNOWN_VERIFICATION_KEY_ID: 9,
         ReportError.UNSUPPORTED_EXTENSION: 10,
+        **_OF_PERMITS,
     },
     at_upload={
         ReportError.TASK_EXPIRED: ReportError.REPORT_DROPPED,
@@ -166,6 +188,7 @@ DAP_19 = Profile(
 JANUS = replace(
     DAP_18,
     name="janus",
+    codes={error: code for error, code in DAP_18.codes.items() if error not in _OF_PERMITS},
     # It says 4 itself, and cannot read an answer to an upload that has an 11 in it.
     at_upload={
         error: word

@@ -27,6 +27,12 @@ class ReportError(Enum):
     UNKNOWN_VERIFICATION_KEY_ID = "unknown_verification_key_id"
     UNSUPPORTED_EXTENSION = "unsupported_extension"
 
+    # Our own, of tasks that count only reports with a permit.
+    PERMIT_MISSING = "permit_missing"
+    PERMIT_UNKNOWN = "permit_unknown"
+    PERMIT_OF_ANOTHER_WINDOW = "permit_of_another_window"
+    PERMIT_SPENT = "permit_spent"
+
     @property
     def draft_name(self) -> str:
         """The drafts' name for it, such as `report_replayed`."""

@@ -18,7 +18,12 @@ from aggregator.dap.extensions import (
     read_increasing,
     write_extensions,
 )
-from aggregator.dap.profile import TASK_EXTENSION_INTERVAL, TASK_EXTENSION_PRIVACY, BatchMode
+from aggregator.dap.profile import (
+    TASK_EXTENSION_INTERVAL,
+    TASK_EXTENSION_PERMITS,
+    TASK_EXTENSION_PRIVACY,
+    BatchMode,
+)
 from aggregator.dap.times import Interval
 from aggregator.errors import ParameterError
 
@@ -74,6 +79,11 @@ class TaskConfiguration:
         """The encoded privacy policy bound to this task, if any."""
         return find(self.extensions, TASK_EXTENSION_PRIVACY)
 
+    @property
+    def permits(self) -> bytes | None:
+        """What is encoded of the permits that reports of this task need, if they need any."""
+        return find(self.extensions, TASK_EXTENSION_PERMITS)
+
     def write(self, writer: Writer) -> None:
         """Append the configuration."""
         writer.opaque8(self.task_info, name="task_info")
@@ -117,7 +127,9 @@ class TaskConfiguration:
 
 
 def task_extensions(
-    task_interval: Interval | None = None, privacy: bytes | None = None
+    task_interval: Interval | None = None,
+    privacy: bytes | None = None,
+    permits: bytes | None = None,
 ) -> Extensions:
     """Return the given task extensions, in order."""
     extensions = []
@@ -125,6 +137,8 @@ def task_extensions(
         extensions.append(Extension(TASK_EXTENSION_INTERVAL, encode(task_interval)))
     if privacy is not None:
         extensions.append(Extension(TASK_EXTENSION_PRIVACY, privacy))
+    if permits is not None:
+        extensions.append(Extension(TASK_EXTENSION_PERMITS, permits))
     return tuple(extensions)
 
 

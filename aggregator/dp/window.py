@@ -58,3 +58,11 @@ class Window:
     def first_unit(self, unit: int) -> int:
         """Return the first unit of the window that holds `unit`; the very first begins below 0."""
         return unit - (unit - self.start) % self.length
+
+    def number(self, unit: int) -> int:
+        """Return which window holds `unit`; the very first, which may begin below 0, is 0 or 1."""
+        return (unit + self.length - self.start) // self.length
+
+    def first_unit_of(self, number: int) -> int:
+        """Return the first unit of the window of this number; that of 0 may begin below 0."""
+        return (number - 1) * self.length + self.start

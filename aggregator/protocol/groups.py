@@ -82,6 +82,7 @@ def check_alike(task: Task, other: Task) -> None:
         ("population", policy.population == others.population),
         ("type of measurement", task.prio3.circuit == other.prio3.circuit),
         ("mechanism", policy.mechanism == others.mechanism),
+        ("domain of permits", task.permits == other.permits),
     ):
         if not is_same:
             raise ParameterError(

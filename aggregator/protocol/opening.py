@@ -4,20 +4,24 @@ Source: DAP, "Input Share Decryption" and "Input Share Validation".
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
+from typing import Self
 
 import numpy as np
 
 from aggregator.codec import DecodeError, decode, encode
+from aggregator.dap.extensions import unrecognized
 from aggregator.dap.hpke import HpkeKeypair, input_share_info
 from aggregator.dap.hpke_batch import open_many
 from aggregator.dap.hpke_suites import TAG_SIZE
 from aggregator.dap.messages import PlaintextInputShare
 from aggregator.dap.messages.byte_rows import ByteRows, Places, Times, strings
 from aggregator.dap.messages.columns import ShareColumns
-from aggregator.dap.profile import Role
+from aggregator.dap.profile import REPORT_EXTENSION_PERMIT, Role
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import Time
+from aggregator.protocol.permits import SIZE as PERMIT_SIZE
+from aggregator.protocol.permits import extensions_with
 from aggregator.protocol.reports import Timely
 from aggregator.protocol.task import Task
 
@@ -64,7 +68,12 @@ def open_shares(
     places, plaintexts = _decrypted(task, role, keypairs, sealed)
     opened = [wanted[place] for place in places]
     rejected |= dict.fromkeys({*wanted} - {*opened}, ReportError.HPKE_DECRYPT_ERROR)
-    input_shares, faults = _unframed(plaintexts, task.prio3.input_share_size(_AGG_ID[role]))
+    frame = _Frame.of(task, role)
+    input_shares, faults = frame.removed_from(plaintexts)
+    if frame.permit_size:
+        faults |= _other_permits(
+            task, frame, plaintexts, strings(sealed.take(places).nonces), faults
+        )
     rejected |= {opened[place]: fault for place, fault in faults.items()}
     kept = [place for place in range(len(opened)) if place not in faults]
     rows = np.array([opened[place] for place in kept], np.intp)
@@ -122,24 +131,75 @@ def _untimely(task: Task, times: Times, timely: Timely) -> dict[int, ReportError
     }
 
 
-def _unframed(plaintexts: ByteRows, size: int) -> tuple[ByteRows, dict[int, ReportError]]:
-    """Return input shares of `size` bytes, and the errors of plaintexts that hold none.
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Frame:
+    """What plaintexts begin with, before the input share: a permit, of a size, may be in it."""
 
-    All plaintexts have the size of a share without extensions: sealing adds the same to each.
-    """
-    frame = np.frombuffer(encode(PlaintextInputShare((), bytes(size)))[:-size], np.uint8)
-    is_other = (plaintexts[:, : len(frame)] != frame).any(axis=1)
-    faults = {
-        place: _fault_of(plaintexts[place].tobytes()) for place in np.flatnonzero(is_other).tolist()
+    begins: ByteRows
+    permit_size: int
+
+    @classmethod
+    def of(cls, task: Task, role: Role) -> Self:
+        """Return the frame of an aggregator's shares: only the helper's have a permit."""
+        permit = PERMIT_SIZE if role is Role.HELPER and task.permits is not None else 0
+        extensions = extensions_with(bytes(permit) if permit else None)
+        size = task.prio3.input_share_size(_AGG_ID[role])
+        framed = encode(PlaintextInputShare(extensions, bytes(size)))
+        return cls(np.frombuffer(framed[:-size], np.uint8), permit)
+
+    def removed_from(self, plaintexts: ByteRows) -> tuple[ByteRows, dict[int, ReportError]]:
+        """Return input shares, and the errors of plaintexts that hold none.
+
+        All plaintexts have the size of a share in the frame: sealing adds the same to each.
+        """
+        is_other = plaintexts[:, : len(self.begins)] != self.begins
+        is_other[:, self._permit] = False
+        faults = {
+            place: _fault_of(plaintexts[place].tobytes(), has_permit=self.permit_size > 0)
+            for place in np.flatnonzero(is_other.any(axis=1)).tolist()
+        }
+        return plaintexts[:, len(self.begins) :], faults
+
+    def openings(self, plaintexts: ByteRows) -> list[bytes]:
+        """Return the permits, whatever they are."""
+        return strings(plaintexts[:, self._permit])
+
+    @property
+    def _permit(self) -> slice:
+        start = _PERMIT_START
+        return slice(start, start + self.permit_size)
+
+
+_PERMIT_START = 6
+"""Behind the size of the list of extensions, the type of the only one, and its size."""
+
+
+def _other_permits(
+    task: Task, frame: _Frame, plaintexts: ByteRows, ids: Sequence[bytes], faults: Container[int]
+) -> dict[int, ReportError]:
+    """Return the errors of reports whose ids are not those of their permits, by their places."""
+    permits = task.permits
+    if permits is None:
+        return {}
+    id_of = permits.report_id
+    return {
+        place: ReportError.PERMIT_UNKNOWN
+        for place, (opening, report_id) in enumerate(
+            zip(frame.openings(plaintexts), ids, strict=True)
+        )
+        if id_of(opening) != report_id and place not in faults
     }
-    return plaintexts[:, len(frame) :], faults
 
 
-def _fault_of(plaintext: bytes) -> ReportError:
-    """Return what is wrong with a plaintext that is not framed as a share without extensions."""
+def _fault_of(plaintext: bytes, *, has_permit: bool) -> ReportError:
+    """Return what is wrong with a plaintext that is not framed as all shares of its task are."""
     try:
         extensions = decode(PlaintextInputShare, plaintext).private_extensions
     except DecodeError:
         return ReportError.INVALID_MESSAGE
-    # No report extension is registered, so we know none.
-    return ReportError.UNSUPPORTED_EXTENSION if extensions else ReportError.INVALID_MESSAGE
+    known = {REPORT_EXTENSION_PERMIT} if has_permit else set()
+    if unrecognized(extensions, known):
+        return ReportError.UNSUPPORTED_EXTENSION
+    if has_permit and not extensions:
+        return ReportError.PERMIT_MISSING
+    return ReportError.INVALID_MESSAGE

@@ -24,6 +24,8 @@ from aggregator.dap.messages import (
 from aggregator.dap.profile import Role
 from aggregator.dap.report_errors import AnyReportError, ReportError
 from aggregator.dap.times import Time
+from aggregator.protocol.permits import SIZE as PERMIT_SIZE
+from aggregator.protocol.permits import check_openings, extensions_with
 from aggregator.protocol.replay import Timing, refusal
 from aggregator.vdaf.prio3 import Prio3, ShareDecodeError
 
@@ -58,33 +60,51 @@ class Rejected:
 class PreparedReport:
     """A sharded measurement, not yet sealed; it may be sealed again under new configurations.
 
-    It reveals the measurement, so it never leaves the client.
+    It reveals the measurement, so it never leaves the client. `opening` is its permit, if its task
+    needs one.
     """
 
     metadata: ReportMetadata
     public_share: bytes
     leader_input_share: bytes = dataclasses.field(repr=False)
     helper_input_share: bytes = dataclasses.field(repr=False)
+    opening: bytes | None = dataclasses.field(default=None, repr=False)
 
 
 def prepare_reports(
-    task: Task, measurements: Sequence[Measurement], time: Time, entropy: Entropy
+    task: Task,
+    measurements: Sequence[Measurement],
+    time: Time,
+    entropy: Entropy,
+    openings: Sequence[bytes] | None = None,
 ) -> list[PreparedReport]:
     """Shard each measurement into its own report, with a fresh id and fresh randomness.
 
+    If the task has permits, its reports have the ids of `openings`, a permit each.
+
     Raises:
-        ParameterError: A measurement is out of range; the message names its index and the limit.
+        ParameterError: A measurement is out of range; the message names its index and the limit. Or
+            there are not as many permits as reports.
     """
-    report_ids = [entropy.bytes(task.prio3.nonce_size) for _ in measurements]
+    permits: Sequence[bytes | None] = [None] * len(measurements)
+    if task.permits is None:
+        report_ids = [entropy.bytes(task.prio3.nonce_size) for _ in measurements]
+    else:
+        permits = check_openings(openings, len(measurements))
+        report_ids = [task.permits.report_id(each) for each in permits]
     rands = [entropy.bytes(task.prio3.rand_size) for _ in measurements]
     shards = task.prio3.shard(task.ctx, measurements, report_ids, rands)
     leader_shares, helper_shares = shards.input_shares
     return [
         PreparedReport(
-            ReportMetadata(ReportId(report_id), time), public_share, leader_share, helper_share
+            ReportMetadata(ReportId(report_id), time),
+            public_share,
+            leader_share,
+            helper_share,
+            opening,
         )
-        for report_id, public_share, leader_share, helper_share in zip(
-            report_ids, shards.public_shares, leader_shares, helper_shares, strict=True
+        for report_id, public_share, leader_share, helper_share, opening in zip(
+            report_ids, shards.public_shares, leader_shares, helper_shares, permits, strict=True
         )
     ]
 
@@ -104,7 +124,9 @@ def seal_report(
     aad = input_share_aad(task.input_share_aad_prefix, prepared.metadata, prepared.public_share)
 
     def sealed(role: Role, config: HpkeConfig, input_share: bytes) -> HpkeCiphertext:
-        plaintext = encode(PlaintextInputShare(private_extensions=(), payload=input_share))
+        # A leader that saw the opening could use it for a report of its own.
+        extensions = extensions_with(prepared.opening if role is Role.HELPER else None)
+        plaintext = encode(PlaintextInputShare(extensions, payload=input_share))
         return seal(config, input_share_info(task.profile.tag, role), aad, plaintext, entropy)
 
     return Report(
@@ -122,22 +144,26 @@ def seal_report(
 def report_sizes(task: Task) -> ReportSizes:
     """Return the sizes that all reports of a task have, except for their encapsulated keys.
 
-    A sealed input share is an empty list of extensions, the share with its length prefix, and the
-    AEAD tag.
+    A sealed input share is a list of extensions, empty but for the helper's permit if the task has
+    any, the share with its length prefix, and the AEAD tag.
     """
-    return _sizes_of(task.prio3)
+    return _sizes_of(task.prio3, 0 if task.permits is None else _PERMIT)
+
+
+_PERMIT = len(encode(extensions_with(bytes(PERMIT_SIZE))[0]))
 
 
 @lru_cache(maxsize=1024)
-def _sizes_of(prio3: Prio3) -> ReportSizes:
+def _sizes_of(prio3: Prio3, permit: int) -> ReportSizes:
     from aggregator.vdaf import ping_pong
 
     added = len(encode(PlaintextInputShare((), b"?"))) - 1 + TAG_SIZE
     return ReportSizes(
         public_share=prio3.public_share_size,
         leader_payload=prio3.input_share_size(0) + added,
-        helper_payload=prio3.input_share_size(1) + added,
+        helper_payload=prio3.input_share_size(1) + added + permit,
         verify_payload=ping_pong.message_size(prio3.verifier_share_size),
+        permit=permit,
     )
 
 
@@ -196,7 +222,7 @@ def _fault_of_upload(
     if report.has_extensions:
         return ReportError.UNSUPPORTED_EXTENSION
     if report.encoding is None:
-        return ReportError.INVALID_MESSAGE
+        return ReportError.PERMIT_MISSING if report.lacks_permit else ReportError.INVALID_MESSAGE
     return timely.refusal(task, report.time)
 
 

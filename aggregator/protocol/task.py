@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, Self
 
-from aggregator.codec import DecodeError, encode
+from aggregator.codec import DecodeError, decode, encode
 from aggregator.dap.auth import TokenHeader
 from aggregator.dap.extensions import unrecognized
 from aggregator.dap.hpke import HpkeConfig
@@ -31,6 +31,7 @@ from aggregator.errors import ParameterError
 from aggregator.protocol.batch_modes import Batching
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.leader_selected import LeaderSelected
+from aggregator.protocol.permits import Permits
 from aggregator.protocol.time_interval import TimeInterval
 from aggregator.untrusted_text import escaped, first_unsafe_member, is_unsafe
 from aggregator.vdaf.aggregation_parameter import AggregationParameter
@@ -67,6 +68,7 @@ class Task:
     meaning: str = dataclasses.field(default="", repr=False)
     profile: Profile = DAP_18
     token_header: TokenHeader = TokenHeader.AUTHORIZATION
+    permits: Permits | None = None
 
     @classmethod
     def create(
@@ -122,6 +124,7 @@ class Task:
             )
         if policy.window is not None and configuration.batch_mode is not BatchMode.TIME_INTERVAL:
             raise ParameterError("window: needs the batch mode time_interval")
+        permits = _permits(configuration, profile)
         check_no_wrap(prio3.circuit, policy.mechanism, max_reports)
         return cls(
             task_id=task_id,
@@ -136,6 +139,7 @@ class Task:
             meaning=meaning,
             profile=profile,
             token_header=token_header,
+            permits=permits,
         )
 
     @property
@@ -172,6 +176,11 @@ class Task:
     def smallest_batch(self, bucket: bytes) -> Batch:
         """Return the smallest batch that can be asked for and holds a bucket."""
         return self.batching.smallest_batch(bucket, self.policy.window)
+
+    def permit_window(self, bucket: bytes) -> int:
+        """Return the number of the window whose permits count in a bucket; 0 without windows."""
+        window = self.policy.window
+        return 0 if window is None else window.number(int.from_bytes(bucket, "big"))
 
     def vdaf(self, agg_param: AggregationParameter) -> Prio3:
         """Return the VDAF under a parameter, or raise `InvalidAggregationParameter`."""
@@ -293,6 +302,23 @@ def _check_extensions(configuration: TaskConfiguration) -> None:
     unknown = unrecognized(configuration.extensions, TASK_EXTENSIONS)
     if unknown:
         raise ParameterError(f"extensions: task extension {unknown[0]:#06x} is not known")
+
+
+def _permits(configuration: TaskConfiguration, profile: Profile) -> Permits | None:
+    data = configuration.permits
+    if data is None:
+        return None
+    if configuration.privacy is None:
+        raise ParameterError(
+            "permits: need a privacy table that is bound into reports, because its window says "
+            "which permits count; leave bound = false out"
+        )
+    if not profile.has_permits:
+        raise ParameterError(f"permits: other programs of profile {profile.name} know none")
+    try:
+        return decode(Permits, data)
+    except DecodeError as error:
+        raise ParameterError(f"extensions: {error}") from error
 
 
 def _policy(data: bytes) -> PrivacyPolicy:

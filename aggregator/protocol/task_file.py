@@ -20,6 +20,7 @@ from aggregator.dap.times import Interval
 from aggregator.dp.policy import PrivacyPolicy, encode_policy
 from aggregator.dp.policy_table import policy_from_mapping, policy_to_mapping
 from aggregator.errors import ParameterError
+from aggregator.protocol.permits import Permits
 from aggregator.protocol.task import BATCH_MODES, Task, served_modes, without_digest
 from aggregator.protocol.task_documents import (
     read_tables,
@@ -61,6 +62,14 @@ def stored_task(text: str) -> Task:
         return task_from_toml(text)
     except ParameterError as error:
         raise ParameterError(f"stored task {_id_in(text)}: {error}") from error
+
+
+def domain_in(definition: str) -> bytes | None:
+    """Return the domain of permits that a stored task file names; None if it names none."""
+    if "permits" not in definition:
+        return None
+    permits = stored_task(definition).permits
+    return None if permits is None else permits.domain
 
 
 def _id_in(text: str) -> str:
@@ -139,7 +148,11 @@ def task_from_table(table: Mapping[str, object]) -> Task:
         batch_mode=_batch_mode(reader.text("batch_mode")),
         vdaf_type=prio3.algorithm_id,
         vdaf_configuration=configuration_bytes(prio3),
-        extensions=_extensions(reader.optional_table("interval"), policy if is_bound else None),
+        extensions=_extensions(
+            reader.optional_table("interval"),
+            policy if is_bound else None,
+            reader.optional_table("permits"),
+        ),
     )
     task = Task.create(
         task_id=_task_id(reader.text("id")),
@@ -185,6 +198,8 @@ def task_to_table(task: Task) -> dict[str, object]:
     if task.interval is not None:
         start, duration = task.interval.start.units, task.interval.duration.units
         table["interval"] = {"start": start, "duration": duration}
+    if task.permits is not None:
+        table["permits"] = {"domain": encode_base64url(task.permits.domain)}
     unbound = {} if task.is_policy_bound else {"bound": False}
     table["privacy"] = unbound | policy_to_mapping(task.policy)
     return table
@@ -224,10 +239,13 @@ def task_for_clients(task: Task) -> dict[str, str]:
     return {"id": str(task.task_id), "configuration": configuration, **follows}
 
 
-def _extensions(interval: TomlTable | None, policy: PrivacyPolicy | None) -> Extensions:
+def _extensions(
+    interval: TomlTable | None, policy: PrivacyPolicy | None, permits: TomlTable | None
+) -> Extensions:
     privacy = None if policy is None else encode_policy(policy)
+    permitted = None if permits is None else encode(_permits(permits))
     if interval is None:
-        return task_extensions(privacy=privacy)
+        return task_extensions(privacy=privacy, permits=permitted)
     start, duration = interval.integer("start"), interval.integer("duration")
     interval.finish()
     if duration < 1 or start + duration >= 2**64:
@@ -235,7 +253,19 @@ def _extensions(interval: TomlTable | None, policy: PrivacyPolicy | None) -> Ext
             "interval: must last at least one unit and end before unit 2^64, "
             f"not start {start} and duration {duration}"
         )
-    return task_extensions(Interval.of(start, duration), privacy)
+    return task_extensions(Interval.of(start, duration), privacy, permitted)
+
+
+def _permits(table: TomlTable) -> Permits:
+    try:
+        domain = decode_base64url(table.text("domain"))
+    except DecodeError as error:
+        raise ParameterError(f"permits.domain: {error}") from error
+    table.finish()
+    try:
+        return Permits(domain)
+    except ParameterError as error:
+        raise ParameterError(f"permits.{error}") from error
 
 
 def _text_or(reader: TomlTable, name: str, default: str) -> str:

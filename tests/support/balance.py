@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from sqlalchemy import func, select
+from sqlalchemy import Select, func, select
 
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.transaction import Transaction
@@ -18,7 +18,7 @@ def check_books(tx: Transaction, task_id: bytes, again: int = 0) -> None:
         task_id: The task.
         again: How many were stored once more, after an operator had given them up.
     """
-    task, group, seen = tx.task_key(task_id), tables.report_groups, tables.report_ids.c
+    task, group = tx.task_key(task_id), tables.report_groups
     groups = as_groups(tx.connection.execute(group.select().where(group.c.task == task)))
     rows = rows_of_groups(tx, groups)
     live: list[bytes] = []
@@ -35,7 +35,7 @@ def check_books(tx: Transaction, task_id: bytes, again: int = 0) -> None:
         waiting[each.bucket] += each.reports
     assert len(set(live)) == len(live)
 
-    ids = set(tx.connection.execute(select(seen.report_id).where(seen.task == task)).scalars())
+    ids = set(tx.connection.execute(_ids(tx, task)).scalars())
     stored = report_counts(tx, task_id, Stage.UPLOAD).get(STORED, 0)
     ended = report_counts(tx, task_id, Stage.AGGREGATION)
     gone = sum(ended.values())
@@ -55,3 +55,13 @@ def check_books(tx: Transaction, task_id: bytes, again: int = 0) -> None:
     of_each = select(count.bucket, func.sum(count.reports)).where(count.task == task)
     counted = {key: int(n) for key, n in tx.connection.execute(of_each.group_by(count.bucket))}
     assert {key: n for key, n in counted.items() if n} == waiting
+
+
+def _ids(tx: Transaction, task: int) -> Select[tuple[bytes]]:
+    """Return where the ids of all reports are; with permits, of the one task of a domain."""
+    seen, spent = tables.report_ids.c, tables.spent_permits.c
+    of_task = select(tables.tasks.c.permit_domain).where(tables.tasks.c.id == task)
+    domain = tx.connection.execute(of_task).scalar()
+    if domain is None:
+        return select(seen.report_id).where(seen.task == task)
+    return select(spent.report_id).where(spent.domain == domain)

@@ -28,7 +28,7 @@ What the order of transactions promises, whenever a process is killed:
   for a batch that is asked for, frozen or collected.
 - **A report is counted once.** At the Leader `report_ids` refuses a second upload, and only one
   job can claim a group of reports. At the Helper `aggregated_reports` is written in the
-  transaction that adds to the bucket.
+  transaction that adds to the bucket. In tasks with permits both write `spent_permits` instead.
 - **A retry is the same request.** The Leader stores the exact bytes before it sends them, and the
   Helper stores its answer in the transaction that does the work.
 - **A batch has one noised share per side.** Noise is drawn inside the transaction that stores the
@@ -46,6 +46,8 @@ What the order of transactions promises, whenever a process is killed:
 | the ids of reports | `report_ids`, `rejected_reports`, `aggregated_reports`, \
 `answered_jobs.response` | \
 a report of that age is refused; an answer as long as its job |
+| permits that were given out, as hashes, and the ids of the reports that spent them | `permits`, \
+`spent_permits` | the operator ends their window, or the last task with their domain is deleted |
 | un-noised sums of one aggregator, encrypted under a key of their bucket | `bucket_shares`, \
 `job_shares` | \
 the batch is released, when their keys (`bucket_keys`) are destroyed |

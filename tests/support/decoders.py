@@ -33,6 +33,14 @@ from aggregator.dp.policy import decode_policy, encode_policy
 from aggregator.dp.rationals import format_rational, parse_rational
 from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.answers_so_far import AnswersSoFar, WindowCount
+from aggregator.protocol.permit_codes import code_of, secret_of
+from aggregator.protocol.permit_lists import (
+    Replacements,
+    listed,
+    read_lists,
+    read_replacements,
+    write_lists,
+)
 from aggregator.protocol.provisioning import provision, read_provisions
 from aggregator.protocol.reports import report_sizes
 from aggregator.protocol.task_file import (
@@ -153,6 +161,21 @@ def privacy_policy(data: bytes) -> None:
     """Read a privacy policy."""
     with suppress(DecodeError):
         assert encode_policy(decode_policy(data)) == data
+
+
+def permit_lists(data: bytes) -> None:
+    """Read what whoever makes links hands to both aggregators."""
+    with suppress(DecodeError):
+        assert write_lists(read_lists(data)) == data
+    with suppress(DecodeError):
+        assert write_lists(read_replacements(data)) == data
+
+
+def permit_code(data: bytes) -> None:
+    """Read a code that somebody has typed."""
+    with suppress(ParameterError):
+        secret = secret_of(data.decode("latin-1"))
+        assert secret_of(code_of(secret)) == secret
 
 
 def rational(data: bytes) -> None:
@@ -291,6 +314,14 @@ DECODERS: Mapping[str, Decoded] = {
     "privacy_policy": Decoded(
         privacy_policy, [encode_policy(make_task(privacy=each).policy) for each in POLICIES]
     ),
+    "permit_lists": Decoded(
+        permit_lists,
+        [
+            write_lists([listed(bytes(32), {3: [b"a" * 16, b"b" * 16], 4: []})]),
+            encode(Replacements(bytes(32), {3: [(b"a" * 16, b"b" * 16)]})),
+        ],
+    ),
+    "permit_code": Decoded(permit_code, [code_of(bytes(16)).encode()]),
     "rational": Decoded(rational, [b"1/10", b"0.1", b"3", b"1e-6"]),
     "base64url": Decoded(base64url, [str(TASK.task_id).encode()]),
     "content_type": Decoded(

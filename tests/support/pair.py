@@ -247,10 +247,11 @@ class Pair:
             timeout=PATIENCE_SECONDS,
         )
 
-    async def provision(self) -> None:
-        """Give both aggregators the task, and each its first HPKE key pair."""
-        definition = task_to_toml(self.task)
-        task_id = self.task.task_id.value
+    async def provision(self, task: Task | None = None) -> None:
+        """Give both aggregators the task, or a further one, and each its first HPKE key pair."""
+        given = self.task if task is None else task
+        definition = task_to_toml(given)
+        task_id = given.task_id.value
         leader = TaskRecord(
             task_id,
             "leader",
@@ -303,14 +304,17 @@ class Pair:
         return leader, helper
 
     async def reports(
-        self, measurements: Sequence[int | list[int]], seconds: int = NOW, task: Task | None = None
+        self,
+        measurements: Sequence[int | list[int]],
+        seconds: int = NOW,
+        task: Task | None = None,
+        openings: Sequence[bytes] | None = None,
     ) -> list[Report]:
         """Make a report of each measurement, under the aggregators' current configurations."""
         configs = await self.configs()
         made_for = self.task if task is None else task
-        return make_reports(
-            made_for, *configs, measurements, made_for.time(seconds), self.client_entropy
-        )
+        time = made_for.time(seconds)
+        return make_reports(made_for, *configs, measurements, time, self.client_entropy, openings)
 
     async def job(
         self,
@@ -326,15 +330,16 @@ class Pair:
         assert init.request is not None
         return init.request
 
-    def url_of(self, resource: str) -> str:
+    def url_of(self, resource: str, task: Task | None = None) -> str:
         """Return the URL of a resource of which a task has only one."""
         base = HELPER_URL if resource.startswith("agg") else LEADER_URL
-        return base.rstrip("/") + path(resource, task_id=self.task.task_id)
+        return base.rstrip("/") + path(resource, task_id=(task or self.task).task_id)
 
-    async def upload(self, reports: Sequence[Report]) -> UploadErrors:
+    async def upload(self, reports: Sequence[Report], task: Task | None = None) -> UploadErrors:
         """Upload reports in one request."""
         body = encode(UploadRequest(tuple(reports)))
-        answer = await self.send("POST", self.url_of("reports"), UploadRequest.message, body)
+        url = self.url_of("reports", task)
+        answer = await self.send("POST", url, UploadRequest.message, body)
         assert answer.status == 200, answer.problem
         return decode(UploadErrors, answer.body)
 

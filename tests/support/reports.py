@@ -20,11 +20,12 @@ def make_reports(
     measurements: Sequence[Measurement],
     time: Time,
     entropy: Entropy,
+    openings: Sequence[bytes] | None = None,
 ) -> list[Report]:
     """Shard and seal measurements, one per report; see `prepare_reports` and `seal_report`."""
     return [
         seal_report(task, prepared, leader_config, helper_config, entropy)
-        for prepared in prepare_reports(task, measurements, time, entropy)
+        for prepared in prepare_reports(task, measurements, time, entropy, openings)
     ]
 
 

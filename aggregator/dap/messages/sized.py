@@ -1,9 +1,9 @@
 """Reads reports by the sizes that their task fixes.
 
-A task fixes the size of every field of its reports, and there may be no report extensions, because
-we know none. Only the size of an encapsulated key depends on the key encapsulation, and the Leader
-does not know which ones the Helper offers. A report of other sizes is refused alone and its fields
-are not parsed, so that a stranger's report takes no more memory than it has bytes.
+A task fixes the size of every field of its reports, and there may be no public report extensions,
+because we know none. Only the size of an encapsulated key depends on the key encapsulation, and the
+Leader does not know which ones the Helper offers. A report of other sizes is refused alone and its
+fields are not parsed, so that a stranger's report takes no more memory than it has bytes.
 
 Source: DAP, "Upload Request" and "Aggregate Initialization".
 """
@@ -36,13 +36,15 @@ _LEAST_ENC, _MOST_ENC = min(ENC_SIZES), max(ENC_SIZES)
 class ReportSizes(NamedTuple):
     """The sizes of a task's reports, in bytes; an aggregator's payload is its sealed input share.
 
-    `verify_payload` is the Leader's first ping-pong message about a report.
+    `verify_payload` is the Leader's first ping-pong message about a report. `permit` is what one
+    adds to the helper's payload, 0 if the task has no permits.
     """
 
     public_share: int
     leader_payload: int
     helper_payload: int
     verify_payload: int
+    permit: int = 0
 
     @property
     def report(self) -> int:
@@ -116,6 +118,7 @@ class UploadedReport(NamedTuple):
         leader_config_id: Which of the Leader's configurations its share was sealed to.
         has_extensions: Whether it has public report extensions, of which we know none.
         encoding: The whole report; None if its sizes are not the task's.
+        lacks_permit: Whether its sizes would be the task's if that had no permits.
     """
 
     report_id: ReportId
@@ -123,6 +126,7 @@ class UploadedReport(NamedTuple):
     leader_config_id: int
     has_extensions: bool
     encoding: bytes | None
+    lacks_permit: bool = False
 
     @property
     def metadata(self) -> ReportMetadata:
@@ -146,16 +150,20 @@ class UploadedReport(NamedTuple):
         leader_config_id = _skip_ciphertext(reader, found)
         _skip_ciphertext(reader, found)
         public_share, leader_enc, leader_payload, helper_enc, helper_payload = found
-        fits = (
+        fits_otherwise = (
             extensions == 0
             and public_share == sizes.public_share
             and leader_enc in ENC_SIZES
             and leader_payload == sizes.leader_payload
             and helper_enc in ENC_SIZES
-            and helper_payload == sizes.helper_payload
+        )
+        fits = fits_otherwise and helper_payload == sizes.helper_payload
+        lacks = (
+            fits_otherwise and not fits and helper_payload == sizes.helper_payload - sizes.permit
         )
         body = reader.since(start) if fits else None
-        return cls(ReportId(report_id), Time(time), leader_config_id, extensions > 0, body)
+        has_extensions = extensions > 0
+        return cls(ReportId(report_id), Time(time), leader_config_id, has_extensions, body, lacks)
 
 
 def read_verify_init(reader: Reader, sizes: ReportSizes) -> VerifyInit:

@@ -16,7 +16,7 @@ import asyncio
 import dataclasses
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextvars import Context
 
 import anyio
@@ -27,7 +27,8 @@ from aggregator.dap.problems import UnrecognizedTask
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import StoreError
 from aggregator.failures import let_go
-from aggregator.protocol.reports import Timely
+from aggregator.protocol.permits import mark_of
+from aggregator.protocol.reports import Timely, report_sizes
 from aggregator.protocol.task import Task
 from aggregator.service.config import GROUP_REPORTS
 from aggregator.service.leader.upload_checks import SHORT_BODY, CheckedUpload, check_reports
@@ -42,7 +43,8 @@ from aggregator.service.storage.reports.capacity import room_now
 from aggregator.service.storage.reports.counters import RELEASES_USED_UP, Stage, count_reports
 from aggregator.service.storage.reports.groups import StoredReport
 from aggregator.service.storage.reports.past_units import past_before
-from aggregator.service.storage.reports.reports import Over, put_reports
+from aggregator.service.storage.reports.permits import Presented, spend
+from aggregator.service.storage.reports.reports import Arriving, Over, begin_to_put, put_reports
 from aggregator.service.storage.tasks.version import SettingsChanged, settings_version
 from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.metrics import UPLOAD_GROUP_REPORTS
@@ -355,31 +357,109 @@ def _put(tx: Transaction, group: list[_Upload]) -> None:
     for upload in group:
         of_task.setdefault(upload.task.task_id.value, []).append(upload)
     # Sorted: other processes write groups too, and all must take their tasks' locks in one order.
+    # The tasks of a domain of permits come together, since theirs are spent together.
+    units: dict[tuple[bytes, bool], list[_OfTask]] = {}
     for task_id, uploads in sorted(of_task.items()):
-        task, failure = uploads[0].task, None
-        reports = [report for upload in uploads for report in upload.reports]
+        permits = uploads[0].task.permits
+        unit = (task_id, False) if permits is None else (permits.domain, True)
+        units.setdefault(unit, []).append(_OfTask(uploads))
+    for (_, has_permits), tasks in sorted(units.items()):
+        if has_permits:
+            _put_permitted(tx, tasks)
+        else:
+            _put_plain(tx, tasks[0])
+
+
+@dataclasses.dataclass(slots=True)
+class _OfTask:
+    """The uploads of one task in a group."""
+
+    uploads: list[_Upload]
+    reports: list[StoredReport] = dataclasses.field(init=False)
+    first_day: int = dataclasses.field(init=False)
+
+    def __post_init__(self) -> None:
+        self.reports = [report for upload in self.uploads for report in upload.reports]
+        self.first_day = min(upload.first_day for upload in self.uploads)
+
+    @property
+    def task(self) -> Task:
+        """The task."""
+        return self.uploads[0].task
+
+    def count_refused(self, tx: Transaction) -> None:
+        """Count the reports that were refused before the transaction."""
         refused = Counter[str]()
-        for upload in uploads:
+        for upload in self.uploads:
             if upload.refused:
                 refused.update(upload.refused)
-        outcomes: list[ReportError | None] = []
+        count_reports(tx, self.task.task_id.value, Stage.UPLOAD, refused)
+
+    def end(self, outcomes: Sequence[ReportError | None]) -> None:
+        """Tell each upload the outcomes of its reports."""
+        rest = iter(outcomes)
+        for upload in self.uploads:
+            upload.outcomes = list(itertools.islice(rest, len(upload.reports)))
+
+    def fail(self) -> None:
+        """Tell the uploads that the task was forgotten since they came; others are stored."""
+        for upload in self.uploads:
+            upload.outcomes = []
+            upload.failure = UnrecognizedTask("no such task here", self.task.task_id)
+
+
+def _put_plain(tx: Transaction, of_task: _OfTask) -> None:
+    """Store the reports of a task without permits."""
+    task = of_task.task
+    try:
+        outcomes = put_reports(
+            tx,
+            task.task_id.value,
+            of_task.reports,
+            task.max_reports,
+            task.smallest_batch,
+            of_task.first_day,
+            past_before(task, tx.now),
+            _over(tx, of_task.uploads[0].terms),
+            of_task.uploads[0].terms.others,
+        )
+        of_task.count_refused(tx)
+    except UnknownTask:
+        of_task.fail()
+    else:
+        of_task.end(outcomes)
+
+
+def _put_permitted(tx: Transaction, tasks: Sequence[_OfTask]) -> None:
+    """Store the reports of tasks with one domain of permits, which are spent at once."""
+    begun: list[tuple[_OfTask, Arriving]] = []
+    presented: list[Presented] = []
+    for each in tasks:
+        task, task_id = each.task, each.task.task_id.value
         try:
-            first_day = min(upload.first_day for upload in uploads)
-            outcomes = put_reports(
+            arriving = begin_to_put(
                 tx,
                 task_id,
-                reports,
+                each.reports,
                 task.max_reports,
                 task.smallest_batch,
-                first_day,
                 past_before(task, tx.now),
-                _over(tx, uploads[0].terms),
-                uploads[0].terms.others,
+                _over(tx, each.uploads[0].terms),
+                each.uploads[0].terms.others,
             )
-            count_reports(tx, task_id, Stage.UPLOAD, refused)
-        except UnknownTask:  # forgotten since the request came; the others are stored
-            failure = UnrecognizedTask("no such task here", task.task_id)
-        rest = iter(outcomes)
-        for upload in uploads:
-            upload.outcomes = list(itertools.islice(rest, len(upload.reports)))
-            upload.failure = failure
+        except UnknownTask:
+            each.fail()
+            continue
+        head = report_sizes(task).head
+        marks = [mark_of(task_id, report.body[:head]) for report in each.reports]
+        begun.append((each, arriving))
+        presented.append(
+            Presented(arriving.arrivals, marks, task.permit_window, arriving.closed, arriving.room)
+        )
+    permits = tasks[0].task.permits
+    if permits is None or not begun:
+        return
+    admitted = spend(tx, permits, presented)
+    for (each, arriving), errors in zip(begun, admitted, strict=True):
+        each.end(arriving.put(tx, errors))
+        each.count_refused(tx)

@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.buckets import BucketShare, add_to_agg_share
+from aggregator.protocol.permits import mark_of
 from aggregator.protocol.verified import Verified
 from aggregator.service.storage.batches.closed import closed_among
 from aggregator.service.storage.batches.sums import Addition, accumulate
@@ -13,6 +14,7 @@ from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.job_shares import JobShare, put_job_share
 from aggregator.service.storage.reports.capacity import room_to_add
 from aggregator.service.storage.reports.ids import Room, admit, let_in
+from aggregator.service.storage.reports.permits import Presented, spend
 from aggregator.vdaf.prio3 import Prio3
 
 
@@ -23,14 +25,15 @@ def aggregate_verified(
     first_day: int | None = None,
     unopened: Collection[bytes] = (),
 ) -> dict[bytes, ReportError]:
-    """Add verified reports to their buckets; a helper remembers their ids.
+    """Add verified reports to their buckets; a helper remembers their ids, or spends their permits.
 
     Args:
         tx: The transaction.
         verified: The reports.
         job: SHA-256 of the AggregationJobInitReq, by which both aggregators know the job.
-        first_day: At the helper, passed to `admit`. None at the leader: each of its reports is in
-            one job, which ends in this transaction, and its id was stored when it was uploaded.
+        first_day: At the helper, passed to `admit` if the task has no permits. None at the leader:
+            each of its reports is in one job, which ends in this transaction, and its id was stored
+            when it was uploaded.
         unopened: Buckets that take none of these reports (`past_units.not_opened`).
 
     Returns:
@@ -52,8 +55,12 @@ def aggregate_verified(
     closed = closed_among(tx, task_id, buckets)
     if first_day is None:
         errors = let_in([bucket for _, bucket in arrivals], closed, room)
-    else:
+    elif task.permits is None:
         errors = admit(tx, aggregated_reports, task_id, arrivals, closed, room, first_day)
+    else:
+        marks = [mark_of(task_id, report_id) for report_id, _ in arrivals]
+        presented = Presented(arrivals, marks, task.permit_window, closed, room)
+        (errors,) = spend(tx, task.permits, [presented])
     refused = {
         report_id: error
         for (report_id, _), error in zip(arrivals, errors, strict=True)

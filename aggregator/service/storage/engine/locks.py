@@ -17,6 +17,7 @@ ORDER: Final = (
     "new tasks",
     "collections",
     "batches",
+    "permits",
     "claims",
     "deferred",
     "answers",
@@ -25,8 +26,8 @@ ORDER: Final = (
     "generations",
     "hpke keys",
 )
-"""In this order a transaction takes its locks: the first if it adds tasks, then those of one task,
-then the others that tasks have in common.
+"""In this order a transaction takes its locks: the first if it adds tasks, then those of one task
+and of its domain of permits, then the others that tasks have in common.
 
 A shard's lock may come anywhere in between, where only counts are written: one is free unless as
 many others write. Should two transactions deadlock all the same, the server ends one, which is run
@@ -76,6 +77,16 @@ def keep_batches(tx: Transaction, task_id: bytes) -> None:
 def change_batches(tx: Transaction, task_id: bytes) -> None:
     """Serialise closing and reopening of the task's batches, also against `keep_batches`."""
     _take(tx, "batches", task_id)
+
+
+def keep_permits(tx: Transaction, domain: bytes) -> None:
+    """Keep the permits of a domain from being replaced or ended; many may do so at once."""
+    _take(tx, "permits", domain, shared=True)
+
+
+def change_permits(tx: Transaction, domain: bytes) -> None:
+    """Serialise changes of a domain's permits, also against `keep_permits`."""
+    _take(tx, "permits", domain)
 
 
 def claim_waiting(tx: Transaction, task_id: bytes) -> None:

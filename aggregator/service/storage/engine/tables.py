@@ -161,6 +161,15 @@ def _ids(name: str, comment: str) -> Table:
     )
 
 
+def _domain() -> Column[int]:
+    return _number("domain", "The domain, by its key in `permit_domains`.", _BIGINT)
+
+
+def _of_domain() -> SchemaItem:
+    """Return the foreign key of a domain's rows; on PostgreSQL the lock of `locks` protects it."""
+    return ForeignKeyConstraint(["domain"], ["permit_domains.id"]).ddl_if(dialect="sqlite")
+
+
 def _shard(*, primary_key: bool = True) -> Column[int]:
     return _integer(
         "shard",
@@ -225,6 +234,24 @@ def _table(name: str, *items: SchemaItem, **options: Any) -> Table:  # noqa: ANN
     return Table(name, metadata, *items, sqlite_strict=True, **options)
 
 
+permit_domains = _table(
+    "permit_domains",
+    _key("Key within this database; other tables name the domain by it."),
+    _bytes("domain", "What permits are good for, once; 32 bytes, as in tasks.", 32, unique=True),
+    _int64(
+        "first_window",
+        "The number of the first window that still counts: the permits of those before it, given "
+        "and spent, are deleted.",
+    ),
+    _seconds(
+        "forgotten_at",
+        "Seconds; when the last of its tasks was forgotten, and with it what was spent: no task "
+        "can have the domain from then on.",
+        nullable=True,
+    ),
+    comment="Both: the domains of tasks that count only reports with a permit.",
+)
+
 tasks = _table(
     "tasks",
     _key("Key within this database; other tables name the task by it."),
@@ -265,6 +292,13 @@ tasks = _table(
         "it refused one for its size: half of that, and slowly more while it takes them. Null "
         "while it has refused none.",
         nullable=True,
+    ),
+    Column(
+        "permit_domain",
+        _BIGINT,
+        ForeignKey("permit_domains.id"),
+        comment="The domain of the permits that its reports need, by its key in `permit_domains`. "
+        "Null if they need none.",
     ),
 )
 
@@ -525,6 +559,38 @@ aggregated_reports = _ids(
     "aggregated_reports",
     "Helper: ids of reports whose out shares are in a bucket, written in the bucket's own "
     "transaction. Being there is the replay check, until a report of their age is refused.",
+)
+
+permits = _table(
+    "permits",
+    _domain(),
+    _bytes("entry", "A hash of the id of the report that it lets count.", 16, primary_key=True),
+    _int64(
+        "window",
+        "The number of the window in which it counts; 0 if the task has none. Once another permit "
+        "has replaced it, -1 less that number.",
+    ),
+    _of_domain(),
+    comment="Both: the permits that were given out. Whoever reads them can use none.",
+    sqlite_with_rowid=False,
+)
+
+spent_permits = _table(
+    "spent_permits",
+    _domain(),
+    _int64("window", "The number of the window that the report is in.", primary_key=True),
+    _bytes("report_id", "The report that it let count: DAP ReportID.", 16, primary_key=True),
+    _bytes(
+        "mark",
+        "Four bytes of a hash that tell the report that comes again from another one with this "
+        "permit: Leader: of its task and its public part; Helper: of its task and its id.",
+        4,
+    ),
+    _of_domain(),
+    comment="Both: the permits that were used, instead of ids in `report_ids` and "
+    "`aggregated_reports`, and written as these are. Their age never matters: a permit could come "
+    "again with a later time of the same window.",
+    sqlite_with_rowid=False,
 )
 
 id_memories = _table(

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Integer, LargeBinary, Table, bindparam, func, literal_column, select
+from sqlalchemy import Table, bindparam, select
 from sqlalchemy.sql.dml import ReturningInsert
 
 from aggregator.dap.report_errors import ReportError
@@ -13,6 +13,7 @@ from aggregator.dap.times import DAY
 from aggregator.protocol.replay import refusal
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.backends import Insert
+from aggregator.service.storage.engine.joined_values import numbers, part_of
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports.id_memory import check_memory
 
@@ -61,6 +62,53 @@ def admit(
         IdsForgotten: Ids from `first_day` on were deleted.
     """
     task = tx.task_key(task_id)
+    chosen = choose(arrivals, closed, room, lambda ids: _known(tx, table, task, ids))
+    fresh = _inserted(tx, table, task, chosen.entering)
+    if first_day is not None:
+        check_memory(tx, table.name, task_id, first_day)
+    return chosen.outcomes(fresh)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Chosen:
+    """Arrivals of which some are let in, if their ids are new.
+
+    Attributes:
+        arrivals: Each report's id, and the key of its bucket.
+        entering: The ids of those that are let in.
+    """
+
+    arrivals: Sequence[tuple[bytes, bytes]]
+    entering: set[bytes]
+    _enters: Sequence[bool]
+    _known: Container[bytes]
+    _shut: Container[bytes]
+
+    def outcomes(self, fresh: set[bytes]) -> list[ReportError | None]:
+        """Return for each report why it does not count, or None.
+
+        Args:
+            fresh: The ids that were new; those of reports that count are taken from it.
+        """
+        if len(fresh) == len(self.arrivals):  # nearly always
+            return [None] * len(self.arrivals)
+        errors = []
+        for (report_id, bucket), is_let_in in zip(self.arrivals, self._enters, strict=True):
+            is_seen = report_id not in fresh if is_let_in else report_id in self._known
+            is_closed = bucket in self._shut
+            errors.append(refusal(is_seen=is_seen, is_closed=is_closed, is_full=not is_let_in))
+            if is_let_in:
+                fresh.discard(report_id)
+        return errors
+
+
+def choose(
+    arrivals: Sequence[tuple[bytes, bytes]],
+    closed: Container[bytes],
+    room: Mapping[bytes, Room],
+    known_among: Callable[[Sequence[bytes]], set[bytes]],
+) -> Chosen:
+    """Choose the arrivals that batches take; only if these do not take all are ids looked up."""
     of_bucket = Counter(bucket for _, bucket in arrivals)
     arriving: Counter[Room] = Counter()
     for bucket, reports in of_bucket.items():
@@ -72,25 +120,11 @@ def admit(
     known: set[bytes] = set()
     enters = [True] * len(arrivals)
     if shut or tight:
-        known = _known(
-            tx,
-            table,
-            task,
-            [each for each, bucket in arrivals if bucket in shut or bucket in tight],
+        known = known_among(
+            [each for each, bucket in arrivals if bucket in shut or bucket in tight]
         )
         entering, enters = _let_in_new(arrivals, shut, tight, known)
-    fresh = _inserted(tx, table, task, entering)
-    if first_day is not None:
-        check_memory(tx, table.name, task_id, first_day)
-    if len(fresh) == len(arrivals):  # nearly always
-        return [None] * len(arrivals)
-    errors = []
-    for (report_id, bucket), is_let_in in zip(arrivals, enters, strict=True):
-        is_seen = report_id not in fresh if is_let_in else report_id in known
-        errors.append(refusal(is_seen=is_seen, is_closed=bucket in shut, is_full=not is_let_in))
-        if is_let_in:
-            fresh.discard(report_id)
-    return errors
+    return Chosen(arrivals, entering, enters, known, shut)
 
 
 def _let_in_new(
@@ -152,16 +186,11 @@ def _inserting(table: Table) -> Callable[[Callable[[Table], Insert]], ReturningI
     """
 
     def inserting(insert: Callable[[Table], Insert]) -> ReturningInsert[Any]:
-        zero = literal_column("0", Integer()).label("number")
-        first = select(zero).cte("numbers", recursive=True)
-        more = select(first.c.number + 1).where(
-            first.c.number + 1 < bindparam("count", type_=Integer())
-        )
-        number = first.union_all(more).c.number
+        number = numbers()
         of_ids = table.c
         each = select(
             bindparam("task", type_=of_ids.task.type),
-            func.substr(bindparam("ids", type_=LargeBinary()), number * _ID_SIZE + 1, _ID_SIZE),
+            part_of("ids", number, _ID_SIZE),
             bindparam("day", type_=of_ids.day.type),
         ).where(number >= 0)  # without WHERE, SQLite parses ON CONFLICT as a join's ON
         columns = [of_ids.task, of_ids.report_id, of_ids.day]

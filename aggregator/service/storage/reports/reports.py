@@ -14,7 +14,7 @@ from sqlalchemy import bindparam, select
 
 from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.batches import Batch
-from aggregator.service.storage.batches.closed import closed_to_uploads
+from aggregator.service.storage.batches.closed import ClosedToUploads, closed_to_uploads
 from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.states import BatchState
 from aggregator.service.storage.engine.transaction import Transaction
@@ -84,6 +84,95 @@ def put_reports(
     """
     if not reports:
         return []
+    arriving = begin_to_put(
+        tx, task_id, reports, max_reports, smallest_batch, past_before, over, others
+    )
+    return arriving.put(
+        tx,
+        admit(
+            tx,
+            tables.report_ids,
+            task_id,
+            arriving.arrivals,
+            arriving.closed,
+            arriving.room,
+            first_day,
+        ),
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Arriving:
+    """Reports of one task that are to be stored, and which of them their batches take.
+
+    Attributes:
+        reports: The reports.
+        closed: The buckets that take no more reports.
+        room: What is left for a bucket, for those with a limit.
+    """
+
+    reports: Sequence[StoredReport]
+    closed: ClosedToUploads
+    room: Mapping[bytes, Room]
+    _task_id: bytes
+    _unopened: Container[bytes]
+    _over: Over | None
+
+    @property
+    def arrivals(self) -> list[tuple[bytes, bytes]]:
+        """Each report's id, and the key of its bucket."""
+        return [(report.report_id, report.bucket) for report in self.reports]
+
+    def put(
+        self, tx: Transaction, admitted: Sequence[ReportError | None]
+    ) -> list[ReportError | None]:
+        """Store the reports that are admitted, and count all; see `put_reports`."""
+        reports, over, key = self.reports, self._over, tx.task_key(self._task_id)
+        errors = [*admitted]
+        if ReportError.REPORT_REPLAYED in admitted:
+            errors = _seen_again(tx, key, reports, admitted, self.closed, self.room)
+        if over is not None:
+            errors = [over.error if each is ReportError.REPORT_DROPPED else each for each in errors]
+        if ReportError.BATCH_COLLECTED in errors:
+            errors = [
+                ReportError.REPORT_TOO_EARLY
+                if error is ReportError.BATCH_COLLECTED
+                and self.closed.state(report.bucket) is BatchState.FROZEN
+                else error
+                for report, error in zip(reports, errors, strict=True)
+            ]
+        stored = [report for report, error in zip(reports, errors, strict=True) if error is None]
+        if stored:
+            groups = list(packed(stored))
+            put_groups(tx, key, groups)
+            waiting: Counter[bytes] = Counter()
+            for group in groups:
+                waiting[group[0].bucket] += len(group)
+            count_waiting(tx, key, waiting)
+        reasons = Counter(
+            BEING_COLLECTED
+            if error is ReportError.REPORT_TOO_EARLY
+            else _reason(first, over, is_past=report.bucket in self._unopened)
+            for report, first, error in zip(reports, admitted, errors, strict=True)
+            if first is not None and error is not None
+        )
+        if stored:
+            reasons[STORED] = len(stored)
+        count_reports(tx, self._task_id, Stage.UPLOAD, reasons)
+        return errors
+
+
+def begin_to_put(
+    tx: Transaction,
+    task_id: bytes,
+    reports: Sequence[StoredReport],
+    max_reports: int,
+    smallest_batch: Callable[[bytes], Batch] = lambda bucket: Batch(bucket, bucket),
+    past_before: bytes = b"",
+    over: Over | None = None,
+    others: Collection[bytes] = (),
+) -> Arriving:
+    """Look which reports their batches take; takes what `put_reports` does."""
     batches = {bucket: smallest_batch(bucket) for bucket in {each.bucket for each in reports}}
     locks.keep_batches(tx, task_id)
     key = tx.task_key(task_id)
@@ -91,39 +180,7 @@ def put_reports(
     unopened = not_opened(tx, key, batches, past_before)
     room |= dict.fromkeys(unopened if over is None else batches, Room(0))
     closed = closed_to_uploads(tx, task_id, batches, others)
-    arrivals = [(report.report_id, report.bucket) for report in reports]
-    errors = admitted = admit(tx, tables.report_ids, task_id, arrivals, closed, room, first_day)
-    if ReportError.REPORT_REPLAYED in admitted:
-        errors = _seen_again(tx, key, reports, admitted, closed, room)
-    if over is not None:
-        errors = [over.error if each is ReportError.REPORT_DROPPED else each for each in errors]
-    under_way = {bucket for bucket in batches if closed.state(bucket) is BatchState.FROZEN}
-    if under_way:
-        errors = [
-            ReportError.REPORT_TOO_EARLY
-            if error is ReportError.BATCH_COLLECTED and report.bucket in under_way
-            else error
-            for report, error in zip(reports, errors, strict=True)
-        ]
-    stored = [report for report, error in zip(reports, errors, strict=True) if error is None]
-    if stored:
-        groups = list(packed(stored))
-        put_groups(tx, key, groups)
-        waiting: Counter[bytes] = Counter()
-        for group in groups:
-            waiting[group[0].bucket] += len(group)
-        count_waiting(tx, key, waiting)
-    reasons = Counter(
-        BEING_COLLECTED
-        if error is ReportError.REPORT_TOO_EARLY
-        else _reason(first, over, is_past=report.bucket in unopened)
-        for report, first, error in zip(reports, admitted, errors, strict=True)
-        if first is not None and error is not None
-    )
-    if stored:
-        reasons[STORED] = len(stored)
-    count_reports(tx, task_id, Stage.UPLOAD, reasons)
-    return errors
+    return Arriving(reports, closed, room, task_id, unopened, over)
 
 
 def _reason(error: ReportError, over: Over | None, *, is_past: bool) -> str:

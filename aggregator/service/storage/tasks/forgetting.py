@@ -67,7 +67,24 @@ def begin_to_forget(tx: Transaction, task_id: bytes) -> None:
         "peer_token": None,
     }
     tx.connection.execute(update(tables.tasks).where(task.id == key).values(**values))
+    _end_domain(tx, key)
     tx.scrub_log = True
+
+
+def _end_domain(tx: Transaction, task: int) -> None:
+    """Let no task have the domain of a task that was just forgotten, if it was the last."""
+    domain = tables.permit_domains.c
+    of_task = select(tables.tasks.c.permit_domain).where(tables.tasks.c.id == task)
+    key = tx.connection.execute(of_task).scalar_one()
+    if key is None:
+        return
+    tx.connection.execute(select(domain.id).where(domain.id == key).with_for_update())
+    others = select(tables.tasks.c.id).where(
+        tables.tasks.c.permit_domain == key, tables.tasks.c.forgotten_at.is_(None)
+    )
+    if tx.connection.execute(others.limit(1)).first() is None:
+        ended = update(tables.permit_domains).where(domain.id == key)
+        tx.connection.execute(ended.values(forgotten_at=tx.now))
 
 
 def forget_some(tx: Transaction) -> int:
@@ -83,16 +100,31 @@ def forget_some(tx: Transaction) -> int:
         # No more rows can come: all transactions that could store some ended before.
         done = update(tables.tasks).where(task.id == key).values(emptied_at=tx.now)
         tx.connection.execute(done)
+    return _forget_permits(tx)
+
+
+def _forget_permits(tx: Transaction) -> int:
+    """Delete some permits of domains whose tasks are all forgotten; return how many rows."""
+    for key in tx.connection.execute(_FORGOTTEN_DOMAINS).scalars().all():
+        for table in (tables.permits, tables.spent_permits):
+            deleted = _delete_some(tx, table, key, "domain")
+            if deleted:
+                return deleted
     return 0
 
 
-def _delete_some(tx: Transaction, table: Table, task: int) -> int:
-    """Delete some rows of a task, without looking at other rows or at any row twice."""
-    of_task = table.c.task == task
+_FORGOTTEN_DOMAINS = select(tables.permit_domains.c.id).where(
+    tables.permit_domains.c.forgotten_at.is_not(None)
+)
+
+
+def _delete_some(tx: Transaction, table: Table, task: int, name: str = "task") -> int:
+    """Delete some rows of a task, or of a domain, without looking at others or at any twice."""
+    of_task = table.c[name] == task
     if "id" in table.c:
         some = select(table.c.id).where(of_task).limit(ROWS_PER_STEP)
         return tx.connection.execute(delete(table).where(table.c.id.in_(some))).rowcount
-    keys = [column for column in table.primary_key if column.name != "task"]
+    keys = [column for column in table.primary_key if column.name != name]
     if not keys:  # a task has one row
         return tx.connection.execute(delete(table).where(of_task)).rowcount
     in_order = select(*keys).where(of_task).order_by(*keys)

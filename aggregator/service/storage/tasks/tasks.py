@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import bindparam, insert, select, update
 
 from aggregator.dap.ids import encode_base64url
+from aggregator.protocol.task_file import domain_in
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.backends import Conflict
 from aggregator.service.storage.engine.secret_columns import prove_store_key
@@ -92,7 +93,8 @@ def put_task(tx: Transaction, task: TaskRecord) -> None:
     Raises:
         Conflict: The id is that of a task with another definition, key or token. A task never gets
             a second verification key: a report verified under two keys reveals its measurement.
-            Or the task was forgotten, and with it which reports were counted.
+            Or the task was forgotten, and with it which reports were counted; or so was the last
+            task with its domain of permits.
         CrypterError: See `prove_store_key`.
     """
     named = tables.tasks.c.task_id == task.task_id
@@ -106,6 +108,7 @@ def put_task(tx: Transaction, task: TaskRecord) -> None:
         return
     prove_store_key(tx)
     settings_changed(tx)
+    domain = domain_in(task.definition)
     tx.connection.execute(
         insert(tables.tasks).values(
             task_id=task.task_id,
@@ -115,8 +118,32 @@ def put_task(tx: Transaction, task: TaskRecord) -> None:
             verify_key=tx.crypter.encrypt("tasks", task.task_id, "verify_key", task.verify_key),
             peer_token=_encrypted(tx, task.task_id, task.peer_token),
             created_at=tx.now,
+            permit_domain=None if domain is None else _domain_for(tx, domain),
         )
     )
+
+
+def _domain_for(tx: Transaction, domain: bytes) -> int:
+    """Return the key of the domain of a new task, made if it is the first.
+
+    The row stays locked, so that its last other task is not forgotten meanwhile.
+
+    Raises:
+        Conflict: Its last task was forgotten, and with it which permits were spent.
+    """
+    domains = tables.permit_domains.c
+    made = tx.insert(tables.permit_domains).values(domain=domain, first_window=0)
+    tx.connection.execute(made.on_conflict_do_nothing())
+    query = select(domains.id, domains.forgotten_at).where(domains.domain == domain)
+    found = tx.connection.execute(query.with_for_update()).one()
+    if found.forgotten_at is not None:
+        raise tx.refuse(
+            Conflict(
+                "permits: the last task with this domain was forgotten, and with it which permits "
+                "were spent: make a task with another domain"
+            )
+        )
+    return int(found.id)
 
 
 def get_task(tx: Transaction, task_id: bytes) -> StoredTask | None:

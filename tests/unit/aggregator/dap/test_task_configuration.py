@@ -21,7 +21,7 @@ def test_extensions_are_found_by_their_type() -> None:
 
 def test_unknown_extensions_are_kept_so_that_the_protocol_can_refuse_them() -> None:
     extended = dataclasses.replace(
-        TASK_CONFIGURATION, extensions=(Extension(2, b"?"), Extension(0xFF51, b""))
+        TASK_CONFIGURATION, extensions=(Extension(2, b"?"), Extension(0xFF7F, b""))
     )
     assert decode(TaskConfiguration, encode(extended)) == extended
 

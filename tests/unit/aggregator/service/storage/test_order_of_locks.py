@@ -12,6 +12,7 @@ TAKE = {
     "new tasks": lambda tx, _: locks.add_tasks(tx),
     "collections": locks.ask_for_collections,
     "batches": locks.change_batches,
+    "permits": locks.change_permits,
     "claims": locks.claim_waiting,
     "deferred": locks.defer_jobs,
     "answers": lambda tx, _: locks.count_answers(tx),

@@ -1,0 +1,110 @@
+"""Permits: what lets one report of a window count, without saying whose it is.
+
+    opening    only whoever holds the permit knows it; the Helper sees it, in its share alone
+    report id  a hash of the opening; everybody sees it
+    entry      a hash of the report id; both aggregators hold a list of them, each with its window
+
+Each is a one-way function of the one before it. So a list admits nobody, and an id that was seen
+admits nobody at the Helper: a Leader can neither make reports up nor replace those it received. The
+report's id is the permit, so it is spent where ids are remembered, once for all tasks of a domain.
+
+A person's secret gives the openings of all windows. An opening of one window tells nothing of
+another's.
+"""
+
+import dataclasses
+import hashlib
+import hmac
+from collections.abc import Sequence
+from typing import Final, Self
+
+from aggregator.codec import Reader, Writer
+from aggregator.dap.extensions import Extension, Extensions
+from aggregator.dap.profile import REPORT_EXTENSION_PERMIT
+from aggregator.errors import ParameterError
+
+SIZE: Final = 16
+"""Bytes of a secret, an opening, a report's id and an entry."""
+
+DOMAIN_SIZE: Final = 32
+
+MARK_SIZE: Final = 4
+
+TAG: Final = b"prio permit "
+
+_VERSION, _LISTED = 1, 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Permits:
+    """That a task counts only reports with a permit that both aggregators have listed.
+
+    Attributes:
+        domain: 32 random bytes: what a permit is good for, once: one task, or all of a group.
+    """
+
+    domain: bytes
+
+    def __post_init__(self) -> None:
+        if len(self.domain) != DOMAIN_SIZE:
+            raise ParameterError(f"domain: must be {DOMAIN_SIZE} bytes, not {len(self.domain)}")
+
+    def write(self, writer: Writer) -> None:
+        """Append the data of the task extension."""
+        writer.u8(_VERSION)
+        writer.u8(_LISTED)
+        writer.raw(self.domain)
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        """Take the data of the task extension."""
+        version, kind = reader.u8(), reader.u8()
+        if (version, kind) != (_VERSION, _LISTED):
+            raise reader.error(f"permits of version {version} and kind {kind} are not known")
+        return cls(reader.fixed(DOMAIN_SIZE))
+
+    def opening(self, secret: bytes, window: int, number: int = 0) -> bytes:
+        """Return a secret's permit for a window: the first, unless numbered."""
+        place = window.to_bytes(8, "big") + number.to_bytes(4, "big")
+        return hmac.digest(secret, TAG + b"opening" + self.domain + place, "sha256")[:SIZE]
+
+    def report_id(self, opening: bytes) -> bytes:
+        """Return the id of the report that a permit lets count."""
+        return hashlib.sha256(TAG + b"id" + self.domain + opening).digest()[:SIZE]
+
+    def entry(self, report_id: bytes) -> bytes:
+        """Return what lists have of a permit."""
+        return hashlib.sha256(TAG + b"entry" + self.domain + report_id).digest()[:SIZE]
+
+    def entry_of(self, secret: bytes, window: int, number: int = 0) -> bytes:
+        """Return what lists have of a secret's permit."""
+        return self.entry(self.report_id(self.opening(secret, window, number)))
+
+
+def extensions_with(opening: bytes | None) -> Extensions:
+    """Return the extensions of the Helper's input share."""
+    return () if opening is None else (Extension(REPORT_EXTENSION_PERMIT, opening),)
+
+
+def mark_of(task_id: bytes, head: bytes) -> bytes:
+    """Return four bytes that tell a report that comes again from another one of the same permit.
+
+    Args:
+        task_id: The task of the report.
+        head: What no repetition of the report changes: its public part; its id where a task may
+            have only one report of an id.
+    """
+    return hashlib.sha256(task_id + head).digest()[:MARK_SIZE]
+
+
+def check_openings(openings: Sequence[bytes] | None, reports: int) -> Sequence[bytes]:
+    """Refuse another number of permits than of reports, and what is none; return them."""
+    given = 0 if openings is None else len(openings)
+    if openings is None or given != reports:
+        raise ParameterError(
+            f"permits: the task needs one for each of {reports} reports, {given} given"
+        )
+    for each in openings:
+        if len(each) != SIZE:
+            raise ParameterError(f"permits: must be {SIZE} bytes each, not {len(each)}")
+    return openings
