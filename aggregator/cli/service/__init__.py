@@ -23,6 +23,7 @@ COMMANDS: Final = in_wing(
         "app",
         is_daily=True,
     ),
+    Entry(TASKS, "permits", "prio permits add --config leader.toml permits.list", attribute="app"),
     Entry(PRIVACY, "ledger", "prio ledger --config helper.toml"),
     Entry(PRIVACY, "population", "prio population --config leader.toml staff-2026 --epsilon 4"),
     Entry(LOOK, "warm", "prio warm"),
