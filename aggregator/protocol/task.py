@@ -182,6 +182,11 @@ class Task:
         window = self.policy.window
         return 0 if window is None else window.number(int.from_bytes(bucket, "big"))
 
+    def permits_from(self, number: int) -> int:
+        """Return when the window of a number begins, in seconds since the epoch."""
+        window = self.policy.window
+        return 0 if window is None else max(0, window.first_unit_of(number)) * self.time_precision
+
     def vdaf(self, agg_param: AggregationParameter) -> Prio3:
         """Return the VDAF under a parameter, or raise `InvalidAggregationParameter`."""
         try:

@@ -21,7 +21,8 @@ from aggregator.errors import ParameterError
 from aggregator.service.config import HelperSettings, LeaderSettings
 from aggregator.service.storage.tasks.forgetting import forget
 from aggregator.service.storage.tasks.tasks import end_task, list_all_tasks, replace_peer_token
-from tests.support.pair import VERIFY_KEY, Pair
+from tests.support.pair import NOW, VERIFY_KEY, Pair
+from tests.support.permitted import SECRETS, given, permitted
 from tests.support.tasks import HELPER_URL, LEADER_URL, TASK_ID, make_task
 
 
@@ -185,3 +186,35 @@ async def test_two_of_one_role_are_not_compared(pair: Pair) -> None:
     side = side_of(leaders(pair), [])
     with pytest.raises(ParameterError, match="a leader's, as ours is"):
         list(compared(side, side))
+
+
+async def test_lists_of_permits_are_compared_by_window(tmp_path: Path) -> None:
+    task = permitted()
+    made = Pair(tmp_path, task)
+    await made.provision()
+    for service, secrets in ((made.leader, SECRETS), (made.helper, SECRETS[:9])):
+        given(service, task, NOW)
+        given(service, task, NOW + 200, secrets=secrets)
+    leader = leaders(made)
+    helper = AggregatorParty(
+        Role.HELPER,
+        HelperSettings(database=":memory:"),
+        made.helper.database,
+        made.helper.journal,
+    )
+    ours, theirs = (
+        Side.model_validate_json(side_of(each, [task]).model_dump_json())
+        for each in (leader, helper)
+    )
+    (fault,) = [each for each in compared(ours, theirs) if each.subject == "permits"]
+    assert fault.verdict == "fault"
+    assert "window from 2023-11-14T22:16:40Z: 10 permits, list " in fault.says
+    assert " here, 9 permits, list " in fault.says
+    given(made.helper, task, NOW + 200)
+    (same,) = [
+        each
+        for each in compared(side_of(leader, [task]), side_of(helper, [task]))
+        if each.subject == "permits"
+    ]
+    assert (same.verdict, same.says[-36:]) == ("ok", "same lists of 2 windows on both sides"[-36:])
+    await made.close()

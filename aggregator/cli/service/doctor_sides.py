@@ -5,7 +5,7 @@ other's.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, Validat
 
 import aggregator
 from aggregator.cli.service.parties import AggregatorParty
-from aggregator.dap.ids import TaskId
+from aggregator.dap.ids import TaskId, encode_base64url
 from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
@@ -26,9 +26,11 @@ from aggregator.service.config import (
     place_of,
 )
 from aggregator.service.leader.job_creator import MAX_JOB_BYTES
+from aggregator.service.storage.operator.permits import count_permits
 from aggregator.service.storage.tasks.tasks import get_task
 from aggregator.service.transport.examination import Finding
 from aggregator.untrusted_text import escaped
+from aggregator.written_times import utc_text
 
 _MOST_BYTES = 16 * 2**20
 _DIGEST_DIGITS = 16
@@ -48,6 +50,8 @@ class Side(BaseModel):
         max_job_bytes: The most bytes of reports in a leader's job; None for a helper.
         max_body_size: The most bytes of one job at a helper; None for a leader.
         tasks: Fingerprints of the tasks that it shares with the other, by task id.
+        permits: Of the domains of permits that these tasks have, how many each window has, and the
+            digest of its list, by the window's beginning.
         verify_keys: Digests by which verification keys can be compared; they reveal nothing else of
             the 32 random bytes.
     """
@@ -65,6 +69,7 @@ class Side(BaseModel):
     max_body_size: PositiveInt | None = None
     tasks: dict[str, str]
     verify_keys: dict[str, str] = {}
+    permits: dict[str, dict[str, str]] = {}
 
 
 def side_of(party: AggregatorParty, shared: Sequence[Task]) -> Side:
@@ -87,7 +92,26 @@ def side_of(party: AggregatorParty, shared: Sequence[Task]) -> Side:
         max_body_size=settings.max_body_size if isinstance(settings, HelperSettings) else None,
         tasks={str(task.task_id): task.fingerprint for task in shared},
         verify_keys={str(each): digest for each, digest in _key_digests(party, shared)},
+        permits={encode_base64url(domain): lists for domain, lists in _permits(party, shared)},
     )
+
+
+def _permits(
+    party: AggregatorParty, shared: Sequence[Task]
+) -> Iterator[tuple[bytes, dict[str, str]]]:
+    domains = {task.permits.domain: task for task in shared if task.permits is not None}
+    for domain, task in domains.items():
+        counted = party.database.read_sync("count", partial(count_permits, domain=domain))
+        yield (
+            domain,
+            {
+                utc_text(task.permits_from(each.window)): (
+                    f"{each.given} permits, list {each.digest[:_DIGEST_DIGITS]}"
+                )
+                for each in counted
+                if each.given
+            },
+        )
 
 
 def _key_digests(party: AggregatorParty, shared: Sequence[Task]) -> Iterator[tuple[TaskId, str]]:
@@ -151,6 +175,28 @@ def compared(ours: Side, theirs: Side) -> Iterator[Finding]:
             says = f"{escaped(task)}: two different verify_keys: no report of it can pass"
             yield Finding("fault", "key", says)
         yield _of_task(task, ours.tasks.get(task), theirs.tasks.get(task))
+    for domain in sorted(ours.permits.keys() & theirs.permits.keys()):
+        yield from _of_domain(domain, ours.permits[domain], theirs.permits[domain])
+
+
+def _of_domain(
+    domain: str, ours: Mapping[str, str], theirs: Mapping[str, str]
+) -> Iterator[Finding]:
+    name = f"domain {escaped(domain)}"
+    others = [
+        each for each in sorted(ours.keys() | theirs.keys()) if ours.get(each) != theirs.get(each)
+    ]
+    if not others:
+        says = f"{name}: the same lists of {len(ours)} windows on both sides"
+        yield Finding("ok" if ours else "look", "permits", says)
+    for window in others:
+        here, there = (escaped(side.get(window, "no permits")) for side in (ours, theirs))
+        yield Finding(
+            "fault",
+            "permits",
+            f"{name}, window from {escaped(window)}: {here} here, {there} there: what is in "
+            "one list only is not counted",
+        )
 
 
 def _at_most(

@@ -86,7 +86,8 @@ def count(
                 "domain": encode_base64url(domain),
                 "task_info": task.title,
                 "windows": [
-                    dataclasses.asdict(each) | {"from": _start_of(task, each)} for each in counted
+                    dataclasses.asdict(each) | {"from": task.permits_from(each.window)}
+                    for each in counted
                 ],
             }
             for (domain, _), (task, counted) in zip(tasks, found, strict=True)
@@ -177,7 +178,7 @@ def _first_kept(task: "Task", seconds: int, latest: int) -> int:
     if first > now:
         raise ParameterError(
             f"before: the windows before {IN_UTC.moment(seconds)} are not over yet; the last that "
-            f"are began before {IN_UTC.moment(_start_of_window(task, now))}"
+            f"are began before {IN_UTC.moment(task.permits_from(now))}"
         )
     return first
 
@@ -200,21 +201,9 @@ def _counted(task: "Task", counted: "Sequence[WindowCount]") -> Iterator[str]:
     for each in counted:
         when = "without windows"
         if task.policy.window is not None:
-            start = _start_of(task, each)
+            start = task.permits_from(each.window)
             when = IN_UTC.period(start, start + task.policy.window.length * task.time_precision)
         yield f"  {when}: {each.given:,} given, {each.spent:,} spent, list {each.digest[:16]}"
-
-
-def _start_of(task: "Task", count: "WindowCount") -> int:
-    return _start_of_window(task, count.window)
-
-
-def _start_of_window(task: "Task", number: int) -> int:
-    """Return when a window begins, in seconds since the epoch; 0 if there are none."""
-    window = task.policy.window
-    if window is None:
-        return 0
-    return max(0, window.first_unit_of(number)) * task.time_precision
 
 
 def _groups(count: int) -> str:
