@@ -17,6 +17,9 @@ In a group of tasks a person keeps one place for ever: the first task that a rep
 decides it, and tasks of other places are refused. So nobody pays for two places, even if a task
 calls unrelated tasks a group.
 
+Where a task has permits both aggregators keep to the bound, and to one place of a group, for a
+person with any number of devices: nothing is counted here.
+
 Reports are counted in the transaction that stores them, before a byte of them is sent, and are
 never uncounted: a refusal is only the leader's word, which may be false.
 """

@@ -312,6 +312,7 @@ class Delivery:
                 record.public_share,
                 record.leader_share,
                 record.helper_share,
+                record.opening,
             )
             sealed = seal_report(self.task, prepared, leader, helper, self._entropy)
             room = len(record.body) - _ROW_HEADER

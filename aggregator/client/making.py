@@ -7,6 +7,7 @@ from aggregator.client.contributions import Contribution
 from aggregator.client.delivery import room_of
 from aggregator.client.records import Entry, Record
 from aggregator.entropy import Entropy
+from aggregator.errors import ParameterError
 from aggregator.protocol.reports import prepare_reports
 from aggregator.protocol.task import Task
 from aggregator.vdaf.circuits.measurements import Measurement
@@ -22,6 +23,8 @@ class Put:
         claim: What may have only one report of each of these tasks.
         contributions: What the person contributes by it.
         digest: Of what it was made of; deleted with the first report.
+        secret: Of the person's permits, where the tasks need one.
+        number: Which permit of the window it is.
     """
 
     parts: Sequence[tuple[Task, Measurement]] = dataclasses.field(repr=False)
@@ -29,6 +32,19 @@ class Put:
     claim: str | None = None
     contributions: Sequence[Contribution] = ()
     digest: bytes | None = dataclasses.field(default=None, repr=False)
+    secret: bytes | None = dataclasses.field(default=None, repr=False)
+    number: int = 0
+
+    def opening(self, task: Task) -> bytes | None:
+        """Return the permit of its report of a task; None if that needs none.
+
+        Raises `ParameterError` if it has none and needs one, or the other way round.
+        """
+        if self.secret is not None:
+            return task.opening(self.secret, self.seconds, self.number)
+        if task.permits is not None:
+            raise ParameterError("permit: the task counts only reports with one: give the code")
+        return None
 
     @property
     def unmade(self) -> Entry:
@@ -43,7 +59,7 @@ class Put:
 def made(puts: Sequence[Put], now: int, entropy: Entropy) -> list[Entry]:
     """Return the entries of puts, with a record for each part, not sealed yet.
 
-    Raises `ParameterError` if a measurement is out of range.
+    Raises `ParameterError` if a measurement is out of range, or a permit is missing.
     """
     tasks: dict[bytes, Task] = {}
     parts: dict[tuple[bytes, int], list[tuple[int, int]]] = {}
@@ -55,7 +71,9 @@ def made(puts: Sequence[Put], now: int, entropy: Entropy) -> list[Entry]:
     for (task_id, seconds), places in parts.items():
         task = tasks[task_id]
         measurements = [puts[place].parts[part][1] for place, part in places]
-        prepared = prepare_reports(task, measurements, task.time(seconds), entropy)
+        permits = [puts[place].opening(task) for place, _ in places]
+        openings = [each for each in permits if each is not None]
+        prepared = prepare_reports(task, measurements, task.time(seconds), entropy, openings)
         unsealed = bytes(room_of(task))
         for each, (place, part) in zip(prepared, places, strict=True):
             records[place, part] = Record(
@@ -69,6 +87,7 @@ def made(puts: Sequence[Put], now: int, entropy: Entropy) -> list[Entry]:
                 helper_share=each.helper_input_share,
                 sealed_to=None,
                 body=unsealed,
+                opening=each.opening,
             )
     return [
         Entry(

@@ -33,7 +33,7 @@ CREATE TABLE IF NOT EXISTS records (
     time INTEGER NOT NULL, public_share BLOB NOT NULL, leader_share BLOB NOT NULL,
     helper_share BLOB NOT NULL, sealed_to BLOB, body BLOB NOT NULL,
     attempts INTEGER NOT NULL DEFAULT 0, due INTEGER NOT NULL DEFAULT 0,
-    declined TEXT NOT NULL DEFAULT ''
+    declined TEXT NOT NULL DEFAULT '', opening BLOB
 ) STRICT;
 CREATE INDEX IF NOT EXISTS records_by_turn ON records (task, due, created);
 CREATE TABLE IF NOT EXISTS claims (
@@ -62,7 +62,7 @@ CREATE TABLE IF NOT EXISTS places (
 ) STRICT, WITHOUT ROWID;
 """
 
-_VERSION = 3
+_VERSION = 4
 """What `_TABLES` are; kept as `user_version`."""
 
 _TOSS = "SELECT number FROM tosses WHERE question = ? AND person = ?"

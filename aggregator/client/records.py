@@ -37,7 +37,8 @@ class Record:
     since the epoch, `time` in the task's units. Once `sealed_to` names encoded configurations,
     `body` is what is sent, with zeros behind it that keep room; before, it is only zeros.
     `declined` are the days on which the leader would not take it, or not yet: numbers since the
-    epoch, separated by spaces.
+    epoch, separated by spaces. `opening` is its permit, if its task needs one, and as secret as the
+    shares: it leaves with the record.
     """
 
     key: bytes
@@ -53,6 +54,7 @@ class Record:
     attempts: int = 0
     due: int = 0
     declined: str = ""
+    opening: bytes | None = dataclasses.field(default=None, repr=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

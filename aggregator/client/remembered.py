@@ -13,6 +13,10 @@ Execute = Callable[..., sqlite3.Cursor]
 def refusal(execute: Execute, entry: Entry) -> str | None:
     """Return why an entry is not stored beside those that are there; None if it is."""
     for record in entry.records:
+        if record.opening is not None:
+            same = execute("SELECT 1 FROM records WHERE key = ?", (record.key,))
+            if same.fetchone() is not None:
+                return "its permit has a report that waits"
         if record.claim is not None:
             claim = execute(
                 "SELECT 1 FROM claims WHERE task = ? AND claim = ?", (record.task, record.claim)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Self
 
 from aggregator.client.batched_calls import BatchedCalls
-from aggregator.client.contributions import Contribution, check_person
+from aggregator.client.contributions import Contribution, check_person, claim_of
 from aggregator.client.delivery import Delivery
 from aggregator.client.making import Put, made
 from aggregator.client.outbox import Outbox
@@ -29,6 +29,7 @@ from aggregator.dap.times import DAY
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ParameterError
 from aggregator.protocol.groups import check_kept
+from aggregator.protocol.permit_codes import name_of, secret_of
 from aggregator.protocol.requirements import Requirements, check_requirements
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_toml
@@ -160,6 +161,8 @@ class Reporter:
         claim: str | None = None,
         person: str | None = None,
         seconds: int | None = None,
+        permit: str | None = None,
+        number: int = 0,
     ) -> bytes:
         """Make a report and store it; return its id.
 
@@ -169,14 +172,18 @@ class Reporter:
             person: Whose report it is: nobody makes more than the task allows one person, over all
                 tasks that ask the same.
             seconds: When it was measured, in seconds since the epoch; now by default.
+            permit: The code of the person's link, if the task counts only reports with a permit.
+                The aggregators count each permit once, whatever device it is used on; so nothing is
+                counted here, and no person need be named.
+            number: Which report of the window it is, where the task allows a person several.
 
         Raises:
             ParameterError: The measurement is out of range. Or the task is in a group, of which a
-                person is in one place, and no person is named.
+                person is in one place, and no person is named. Or a permit is missing, or is none.
             AlreadyAnswered: The claim has a report, or the person as many as the task allows.
             OutboxFull: There is no room for it.
         """
-        return self._puts.do(self._put_of(measurement, claim, person, seconds))[0]
+        return self._puts.do(self._put_of(measurement, claim, person, seconds, permit, number))[0]
 
     def put_many(
         self,
@@ -295,9 +302,19 @@ class Reporter:
         return self._sum_of(passes)
 
     def _put_of(
-        self, measurement: Measurement, claim: str | None, person: str | None, seconds: int | None
+        self,
+        measurement: Measurement,
+        claim: str | None,
+        person: str | None,
+        seconds: int | None,
+        permit: str | None = None,
+        number: int = 0,
     ) -> Put:
         time = self._clock.now() if seconds is None else seconds
+        if permit is not None:
+            secret = secret_of(permit)
+            named = claim_of(self.task, name_of(secret), time, number) if claim is None else claim
+            return Put([(self.task, measurement)], time, named, secret=secret, number=number)
         put = Put([(self.task, measurement)], time, claim)
         group = None if self._keeps_places else self.task.policy.group
         if person is None:

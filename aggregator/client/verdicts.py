@@ -33,6 +33,9 @@ class Verdict(StrEnum):
     DOUBTED = "doubted"
     """It waits, and is refused once this was said on several days."""
 
+    REFUSED = "refused"
+    """It is refused at once: waiting changes nothing about its permit."""
+
 
 _VERDICTS = {
     ReportError.REPORT_REPLAYED: Verdict.COUNTED,
@@ -44,6 +47,9 @@ _VERDICTS = {
     # What leaders answer, by the draft or by habit, to a report sealed to a key they do not have.
     ReportError.OUTDATED_CONFIG: Verdict.OUTDATED,
     ReportError.HPKE_UNKNOWN_CONFIG_ID: Verdict.OUTDATED,
+    # An unknown permit waits: its list may come later.
+    ReportError.PERMIT_SPENT: Verdict.REFUSED,
+    ReportError.PERMIT_OF_ANOTHER_WINDOW: Verdict.REFUSED,
 }
 _BY_NAME = {
     "": Verdict.COUNTED,
@@ -62,6 +68,8 @@ def outcome_of(error: str) -> Outcome | None:
     verdict = verdict_of(error)
     if verdict is Verdict.COUNTED:
         return Outcome(State.COUNTED)
+    if verdict is Verdict.REFUSED:
+        return Outcome(State.REFUSED, error)
     return Outcome(State.LATE, error) if verdict is Verdict.LATE else None
 
 

@@ -111,7 +111,7 @@ def check_kept(task: Task) -> None:
     would pay more than is counted.
     """
     group = task.policy.group
-    if group is not None:
+    if group is not None and task.permits is None:
         raise ParameterError(
             f"group: the task has place {group.place} in {group.name!r}. A person may be in only "
             "one place, and this client keeps nobody to one: name the person (`prio upload "
@@ -124,6 +124,11 @@ def group_in_words(task: Task) -> str | None:
     group = task.policy.group
     if group is None:
         return None
+    if task.permits is not None:
+        return (
+            f"The task has place {group.place} in the group {group.name!r}, and a permit counts in "
+            "only one place of a group: each aggregator sees to that."
+        )
     return (
         f"The task has place {group.place} in the group {group.name!r}, and a person is in "
         "only one place of a group: the person's client sees to that, and no aggregator can "

@@ -182,6 +182,19 @@ class Task:
         window = self.policy.window
         return 0 if window is None else window.number(int.from_bytes(bucket, "big"))
 
+    def opening(self, secret: bytes, seconds: int, number: int = 0) -> bytes:
+        """Return a secret's permit for the window of a time: the first, unless numbered.
+
+        Raises `ParameterError` if reports of the task need none, or a person has fewer.
+        """
+        most = self.policy.max_reports_per_person
+        if self.permits is None:
+            raise ParameterError("permit: the task counts everybody's reports, so it takes none")
+        if not 0 <= number < most:
+            raise ParameterError(f"number: must be from 0 to {most - 1}, not {number}")
+        window = self.permit_window(self.batching.bucket(self.time(seconds)))
+        return self.permits.opening(secret, window, number)
+
     def permits_from(self, number: int) -> int:
         """Return when the window of a number begins, in seconds since the epoch."""
         window = self.policy.window

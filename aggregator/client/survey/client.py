@@ -31,6 +31,7 @@ from aggregator.client.survey.numbers import is_nothing
 from aggregator.clock import Clock, SystemClock
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ParameterError
+from aggregator.protocol.permit_codes import name_of, secret_of
 from aggregator.protocol.requirements import Requirements
 from aggregator.protocol.task import Task
 from aggregator.vdaf.circuits.measurements import Measurement
@@ -61,12 +62,14 @@ class Row:
         texts: What they wrote, by the names of text questions; None for no answer.
         seconds: When, in seconds since the epoch.
         person: Who; None if each row is another person's.
+        secret: Of the person's link, where the survey counts only answers with one.
     """
 
     entries: Entries = dataclasses.field(repr=False)
     texts: Mapping[str, str | None] = dataclasses.field(repr=False)
     seconds: int
     person: str | None = None
+    secret: bytes | None = dataclasses.field(default=None, repr=False)
 
 
 class SurveyClient:
@@ -178,7 +181,13 @@ class SurveyClient:
         letters = self._letters.get(question, ())
         return [*self.asked.texts[question][1], *(each for one in letters for each in one.tasks)]
 
-    def put(self, answers: Mapping[str, object], *, person: str | None = None) -> bytes:
+    def put(
+        self,
+        answers: Mapping[str, object],
+        *,
+        person: str | None = None,
+        permit: str | None = None,
+    ) -> bytes:
         """Make a report of all answers of one person and store it; return its id.
 
         Each text question has one more report, of one size, stored with it or not at all.
@@ -190,6 +199,9 @@ class SurveyClient:
             person: Whose answers these are: a person has one report in each window of this task.
                 The name stays in the outbox. Text questions need it, and the outbox then keeps
                 which of their tasks the person is in.
+            permit: The code of the person's link, where the survey counts only answers with one.
+                The aggregators count one answer of it in a window, on whichever device. Without
+                `person`, what the outbox keeps is kept by a name that only the code gives.
 
         Raises:
             AnswerError: A question does not take its answer; the message does not have the answer.
@@ -199,10 +211,15 @@ class SurveyClient:
             NotAsked: The survey has not begun, or it is over.
             TimeUnknown: This machine's clock is wrong, and the aggregators do not agree on it.
             ParameterError: There are text questions, and no person is named; or by what is no name.
+                Or the survey counts only answers with a link, and there is none; or it is not
+                whole.
         """
+        secret = None if permit is None else secret_of(permit)
+        if person is None and secret is not None:
+            person = name_of(secret)
         # Before any answer is read: the tasks that a person is in must not depend on answers.
         tosses = [] if self._texts is None else self._texts.tosses(_checked(person))
-        row = self.row(answers, person=person)
+        row = dataclasses.replace(self.row(answers, person=person), secret=secret)
         if (why := self._not_asked(row.seconds)) is not None:
             raise NotAsked(why)
         return self.reporter.put_together(self._put(row, tosses))[0]
@@ -245,11 +262,17 @@ class SurveyClient:
             return f"the survey ended at {IN_UTC.moment(task.closes)}"
         return None
 
-    async def aput(self, answers: Mapping[str, object], *, person: str | None = None) -> bytes:
+    async def aput(
+        self,
+        answers: Mapping[str, object],
+        *,
+        person: str | None = None,
+        permit: str | None = None,
+    ) -> bytes:
         """`put`, in a thread."""
         from asyncio import to_thread
 
-        return await to_thread(self.put, answers, person=person)
+        return await to_thread(self.put, answers, person=person, permit=permit)
 
     def upload(
         self,
@@ -338,6 +361,9 @@ class SurveyClient:
         if row.person is None:
             return Put(parts, row.seconds)
         first = self.asked.first
+        if row.secret is not None:  # the aggregators keep the person to one report
+            claim = claim_of(first, row.person, row.seconds)
+            return Put(parts, row.seconds, claim, secret=row.secret)
         # The person has no other report in the window, even if survey or questions change.
         contributed = [
             Contribution.of(first, row.person, row.seconds, asked) for asked in self._meanings
