@@ -4,7 +4,8 @@ What SQLAlchemy does for each execution takes ten times as long as a short state
 its text is cached. So the statements that reports need are compiled once, and run without it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -136,10 +137,8 @@ def run(
     dialect = connection.dialect
     driver = f"{dialect.name}.{dialect.driver}"
     made = _driver_statement(driver, statement, tuple(each[0]), _lengths(each[0]))
-    raw = connection.connection.dbapi_connection
-    cursor = cursor_of(raw, made.options)
-    error_of = dialect.loaded_dbapi.Error
-    try:
+    cursor = cursor_of(connection.connection.dbapi_connection, made.options)
+    with _raising_as_sqlalchemy(connection, cursor):
         if not made.returns_rows:
             if len(each) == 1:
                 cursor.execute(made.text, made.values(each[0]))
@@ -151,8 +150,32 @@ def run(
             cursor.execute(made.text, made.values(values))
             found += cursor.fetchall()
         return made.rows(found)
+
+
+def run_text(connection: Connection, text: str, values: Sequence[object] | None = None) -> None:
+    """Run a text whose rows, if any, nobody needs.
+
+    Args:
+        connection: The connection, in a transaction.
+        text: The SQL.
+        values: Its values, in the order of their places.
+
+    Raises:
+        SQLAlchemyError: As SQLAlchemy would.
+    """
+    cursor = connection.connection.cursor()
+    with _raising_as_sqlalchemy(connection, cursor):
+        cursor.execute(text) if values is None else cursor.execute(text, values)
+
+
+@contextmanager
+def _raising_as_sqlalchemy(connection: Connection, cursor: Any) -> Iterator[None]:  # noqa: ANN401  any driver's
+    dialect = connection.dialect
+    error_of = dialect.loaded_dbapi.Error
+    try:
+        yield
     except error_of as error:
-        is_gone = dialect.is_disconnect(error, raw, cursor)
+        is_gone = dialect.is_disconnect(error, connection.connection.dbapi_connection, cursor)
         if is_gone:
             connection.invalidate(error)
         raise DBAPIError.instance(
@@ -163,21 +186,5 @@ def run(
             hide_parameters=True,
             connection_invalidated=is_gone,
         ) from error
-    finally:
-        cursor.close()
-
-
-def run_text(connection: Connection, text: str) -> None:
-    """Run a text that has no values and returns no rows.
-
-    Raises:
-        SQLAlchemyError: As SQLAlchemy would.
-    """
-    error_of = connection.dialect.loaded_dbapi.Error
-    cursor = connection.connection.cursor()
-    try:
-        cursor.execute(text)
-    except error_of as error:
-        raise DBAPIError.instance(None, None, error, error_of, hide_parameters=True) from error
     finally:
         cursor.close()

@@ -9,6 +9,7 @@ import functools
 import hashlib
 import re
 import secrets
+import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -20,14 +21,14 @@ from sqlalchemy.dialects.postgresql import ARRAY, Insert
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.engine import URL
 from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DBAPIError, DisconnectionError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 from sqlalchemy.sql.expression import Executable
 
 from aggregator.errors import ConfigurationError
 from aggregator.service.storage.engine import postgresql_backup
 from aggregator.service.storage.engine.backup_contents import BackupContents
-from aggregator.service.storage.engine.driver_statements import AS_BYTES, run
+from aggregator.service.storage.engine.driver_statements import AS_BYTES, run, run_text
 from aggregator.service.storage.engine.key_table import KeyTable
 from aggregator.service.storage.engine.postgresql_presence import PresenceLocks, present_at
 from aggregator.service.storage.engine.presence import Duty, Present
@@ -35,6 +36,7 @@ from aggregator.service.storage.engine.presence import Duty, Present
 LOCK_TIMEOUT_SECONDS = 5
 _IDLE_TIMEOUT_SECONDS = 300
 _KEEPALIVE_SECONDS = 10
+_FRESH_SECONDS = 1.0
 # https://www.postgresql.org/docs/15/errcodes-appendix.html
 _BUSY = ("40001", "40P01", "55P03")  # serialization failure, deadlock, lock timeout
 _GONE = ("08", "57P", "53300")  # no connection, ended by the operator, too many connections
@@ -43,6 +45,10 @@ _UNIQUE = "23505"
 _FULL = ("53100",)
 _DAMAGED = ("XX001", "XX002")
 _OTHERS_STATEMENTS = ("42P05", "26000")  # a prepared statement is there already, or is not there
+_LOCK, _LOCK_SHARED = (
+    f"SELECT {function}(key) FROM unnest(%s::bigint[]) AS key"  # noqa: S608  no value is in it
+    for function in ("pg_advisory_xact_lock", "pg_advisory_xact_lock_shared")
+)
 _NO_SESSIONS = (
     "what one connection has set, another one finds: a pooler stands in front that shares one "
     "connection of the server among several of ours. Have it keep sessions (pgbouncer: `pool_mode "
@@ -79,7 +85,6 @@ class Postgresql:
                 hide_parameters=True,
                 pool_size=readers or self.writers,
                 max_overflow=0,
-                pool_pre_ping=True,  # after a restart of the server, connect again
                 isolation_level="REPEATABLE READ" if readers else "READ COMMITTED",
             )
         except ModuleNotFoundError as error:
@@ -115,6 +120,8 @@ class Postgresql:
             connection.commit()
 
         event.listen(made, "connect", configure)
+        event.listen(made, "checkin", _note_use)
+        event.listen(made, "checkout", _prove_alive)
         return made
 
     @property
@@ -225,11 +232,11 @@ class Postgresql:
     def lock(self, connection: Connection, names: set[bytes], *, shared: bool) -> None:
         """Take the advisory locks `names` until the transaction ends, in an order of their own.
 
-        A name is hashed to 64 bits; if two collide, they only wait for each other.
+        One statement takes them, one row after another. A name is hashed to 64 bits; if two
+        collide, they only wait for each other.
         """
-        function = "pg_advisory_xact_lock_shared" if shared else "pg_advisory_xact_lock"
-        for key in sorted(_lock_key(name) for name in names):
-            connection.exec_driver_sql(f"SELECT {function}(%s)", (key,))
+        keys = sorted(_lock_key(name) for name in names)
+        run_text(connection, _LOCK_SHARED if shared else _LOCK, (keys,))
 
     def lock_one_of(self, connection: Connection, names: Sequence[bytes]) -> int:
         """Take the first free advisory lock, or wait for one if none is; return its position."""
@@ -336,6 +343,27 @@ class Postgresql:
         diagnosis = getattr(error.orig, "diag", None)
         text: str = getattr(diagnosis, "message_primary", None) or str(error.orig)
         return re.sub(r"\s+", " ", text).strip()
+
+
+def _note_use(_: DBAPIConnection | None, record: ConnectionPoolEntry) -> None:
+    record.info["used"] = time.monotonic()
+
+
+def _prove_alive(connection: DBAPIConnection, record: ConnectionPoolEntry, _: object) -> None:
+    """Have another connection made after a restart of the server, before a transaction needs one.
+
+    One that has just been used is not asked: that would take a fifth of a small transaction.
+    """
+    if time.monotonic() - record.info.get("used", time.monotonic()) < _FRESH_SECONDS:
+        return
+    cursor = connection.cursor()
+    try:
+        cursor.execute("SELECT 1")
+    except Exception as error:
+        raise DisconnectionError from error
+    finally:
+        cursor.close()
+    connection.rollback()
 
 
 def _cursor(connection: Any, options: Mapping[str, Any]) -> Any:  # noqa: ANN401  psycopg's, which may not be installed

@@ -19,6 +19,7 @@ from sqlalchemy import Column, bindparam, func, select, union_all
 
 from aggregator.protocol.batches import Batch
 from aggregator.service.storage.engine import locks, tables
+from aggregator.service.storage.engine.backends import LostRace
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports.ids import Room
 
@@ -26,6 +27,7 @@ FEW_REPORTS = 4096
 """The most reports that a transaction may add to a task while others add to it too."""
 
 _BUCKETS_PER_QUERY = 500
+_MOST_KNOWN = 10_000
 
 
 def room_to_add(
@@ -47,20 +49,41 @@ def room_to_add(
         max_reports: The most reports that a batch, and so each of these, may hold.
         reports: The most reports that the transaction will add.
         beside_waiting: Whether stored reports that are not aggregated yet take up room too.
+
+    Raises:
+        LostRace: A batch that had ample room has little now; run again, the transaction will own
+            all shards.
     """
     task, shards = tx.task_key(task_id), tx.backend.shards
+
+    def look() -> dict[bytes, Room]:
+        return _room(tx, task, batches, max_reports, beside_waiting=beside_waiting)
+
     if shards > 1 and reports <= FEW_REPORTS and task not in tx.shards:
-        attempt = tx.connection.begin_nested()
-        locks.own_shard(tx, task)
-        room = _room(tx, task, batches, max_reports, beside_waiting=beside_waiting)
-        if all(each.left >= shards * FEW_REPORTS for each in room.values()):
-            attempt.commit()
-            return room
-        # Give up our shard before taking all: two that each hold one would deadlock.
-        attempt.rollback()
-        del tx.shards[task]
+        places = [(task, bucket) for bucket in batches if bucket]
+        known = [tx.is_ample.get(place) for place in places]
+        if _note(tx, places, look()) if None in known else all(known):
+            locks.own_shard(tx, task)
+            room = look()
+            if _note(tx, places, room):
+                return room
+            # Not all shards now: two transactions that each hold one would wait for each other.
+            raise LostRace("a batch has little room since others wrote to it")
+        locks.own_all_shards(tx, task)
+        room = look()
+        _note(tx, places, room)
+        return room
     locks.own_all_shards(tx, task)
-    return _room(tx, task, batches, max_reports, beside_waiting=beside_waiting)
+    return look()
+
+
+def _note(tx: Transaction, places: Sequence[tuple[int, bytes]], room: Mapping[bytes, Room]) -> bool:
+    """Return whether room is ample, and let the store's next transactions know."""
+    found = all(each.left >= tx.backend.shards * FEW_REPORTS for each in room.values())
+    if len(tx.is_ample) > _MOST_KNOWN:
+        tx.is_ample.clear()
+    tx.is_ample.update(dict.fromkeys(places, found))
+    return found
 
 
 def room_now(tx: Transaction, task_id: bytes, bucket: bytes, batch: Batch, max_reports: int) -> int:
