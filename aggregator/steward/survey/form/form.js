@@ -83,7 +83,7 @@ function answerOf(question, i) {
   }
   if (!chosen.length) return { fault: 'fault_one' };
   const read = chosen.filter((each) => each !== 'none').map(Number);
-  return read.length > question.at_most ? { fault: 'fault_most' } : { read };
+  return read.length > question.at_most ? { read, fault: 'fault_most' } : { read };
 }
 
 /** Mark what has to be looked at again; whether there is nothing. */
