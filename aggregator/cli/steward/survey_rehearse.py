@@ -82,15 +82,17 @@ def rehearse(
     place = folder.rehearsals / place_of(folder, survey).name
     public = _taken_part(folder, rehearsal, place)
     starts = past_windows(rehearsal, now)
-    print(f"made-up answers of {people:,} people to {survey.title} in each of {_windows(starts)}")
+    print(f"made-up answers of {people:,} people to {survey.title} in {_windows(starts)}")
     _upload(public, rehearsal, people, starts)
     _collect(folder, public, starts, quiet=quiet)
     for url in folder.chart_urls(place):
         print(f"{place.name}, {MADE_UP.lower()}{url}")
+    if survey.texts:
+        print(f"pages name what people write by a list: paste {place / WORDS} there")
 
 
 def _windows(starts: "Sequence[datetime]") -> str:
-    return "1 window" if len(starts) == 1 else f"{len(starts)} windows"
+    return "1 window" if len(starts) == 1 else f"each of {len(starts)} windows"
 
 
 def _taken_part(folder: "LocalFolder", rehearsal: "Survey", place: Path) -> Path:
