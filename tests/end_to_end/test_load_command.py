@@ -62,6 +62,19 @@ def test_reports_go_through_services_of_its_own() -> None:
     check(load("--stack"))
 
 
+def test_what_a_permit_adds_is_measured_beside_the_plain_task() -> None:
+    found = load("--stack", "--permits", "listed", "--rounds", "2")
+    permits = found.pop("permits")
+    check(found)
+    assert isinstance(permits, dict)
+    assert permits["cpu_us_per_report_with"] > 0
+    assert permits["added_us"] == pytest.approx(
+        permits["cpu_us_per_report_with"] - permits["cpu_us_per_report_without"], abs=0.1
+    )
+    for name in ("cpu_us_with", "cpu_us_without"):
+        assert [each.keys() for each in permits[name]] == [found["cpu_us"].keys()] * 2
+
+
 def test_the_same_over_postgresql_whose_databases_go_afterwards(postgresql_server: str) -> None:
     before = databases(postgresql_server)
     found = load("--stack", "--postgres", postgresql_server)

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -28,6 +30,13 @@ MOST_REPORTS: Final = 1_000_000
 _AT_ONCE: Final = 50_000
 """How many reports are sealed, and held in memory, before they are sent."""
 _WINDOW: Final = timedelta(hours=1)
+
+
+class Permits(StrEnum):
+    """How reports of a task are permitted."""
+
+    LISTED = "listed"
+
 
 console = Console(stderr=True)
 
@@ -68,6 +77,19 @@ def load(
             "the end.",
         ),
     ] = None,
+    permits: Annotated[
+        Permits | None,
+        typer.Option(
+            help="Measure a task that counts only reports with a permit, too, in turns with the "
+            "plain one: what a permit adds."
+        ),
+    ] = None,
+    rounds: Annotated[
+        int,
+        typer.Option(
+            min=1, max=100, help="With --permits: how many turns; the least of each is compared."
+        ),
+    ] = 3,
     up: Up = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -84,6 +106,13 @@ def load(
     with ExitStack() as resources:
         began = started_stack(resources, postgres) if stack else running_stack(up)
         found = _measure(began, reports, singles, per_request, connections, length)
+        if permits is not None:
+            turns = partial(_phase, began, length, _window(), reports, per_request, 4)
+            compared = [(turns(has_permits=False), turns(has_permits=True)) for _ in range(rounds)]
+            found["permits"] = _added(compared, reports)
+            found["right"] = found["right"] and all(
+                phase.is_right for turn in compared for phase in turn
+            )
     if as_json:
         print(json.dumps(found))
     else:
@@ -92,11 +121,35 @@ def load(
         raise SystemExit(1)
 
 
+def _added(compared: "Sequence[tuple[_Phase, _Phase]]", reports: int) -> dict[str, object]:
+    """Return what a permit adds to a report, from turns without and with permits."""
+    least = [
+        min(sum(phase.spent.values(), Costs()).cpu_seconds for phase in phases)
+        for phases in zip(*compared, strict=True)
+    ]
+    plain, permitted = (round(1e6 * seconds / reports, 1) for seconds in least)
+    return {
+        "cpu_us_per_report_without": plain,
+        "cpu_us_per_report_with": permitted,
+        "added_us": round(permitted - plain, 1),
+        "cpu_us_without": [_by_party(phase, reports) for phase, _ in compared],
+        "cpu_us_with": [_by_party(phase, reports) for _, phase in compared],
+    }
+
+
+def _by_party(phase: "_Phase", reports: int) -> dict[str, float]:
+    return {name: round(1e6 * each.cpu_seconds / reports, 1) for name, each in phase.spent.items()}
+
+
+def _window() -> datetime:
+    return datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - _WINDOW
+
+
 def _measure(
     stack: Stack, reports: int, singles: int, per_request: int, connections: int, length: int
 ) -> dict[str, object]:
     exchange = exchange_seconds()
-    window = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - _WINDOW
+    window = _window()
     one_by_one = None
     is_right = True
     if singles:
@@ -182,12 +235,20 @@ class _Phase:
 
 
 def _phase(
-    stack: Stack, length: int, window: datetime, count: int, per_request: int, connections: int
+    stack: Stack,
+    length: int,
+    window: datetime,
+    count: int,
+    per_request: int,
+    connections: int,
+    *,
+    has_permits: bool = False,
 ) -> _Phase:
     """Send the reports of one task, and collect them."""
     from aggregator.cli.local import load_client
 
-    task = _task(stack.folder, length, count)
+    task = _task(stack.folder, length, count, has_permits=has_permits)
+    secrets_of_people = _invited(stack, task, window, count) if has_permits else None
     keys = load_client.configs(task)
     when = task.time(int(window.timestamp()))
     buckets = [int(x) % length for x in memoryview(secrets.token_bytes(8 * count)).cast("Q")]
@@ -205,6 +266,7 @@ def _phase(
                 when,
                 per_request,
                 lambda more: progress.advance(bar, more),
+                secrets_of_people and secrets_of_people[first : first + _AT_ONCE],
             )
             sent += sum(map(len, bodies))
             at_first = stack.costs()["leader"]
@@ -231,11 +293,31 @@ def _phase(
     )
 
 
-def _task(folder: "LocalFolder", length: int, reports: int) -> "Task":
+def _invited(stack: Stack, task: "Task", window: datetime, count: int) -> list[bytes]:
+    """Give permits to as many people, and both aggregators the list; return their secrets."""
+    from aggregator.cli.service.parties import open_aggregator
+    from aggregator.protocol.permit_lists import listed
+    from aggregator.service.storage.operator.permits import add_permits
+
+    people = [secrets.token_bytes(16) for _ in range(count)]
+    permits = task.permits
+    if permits is None:
+        return people
+    number = task.permit_window(task.batching.bucket(task.time(int(window.timestamp()))))
+    entries = [permits.entry_of(each, number) for each in people]
+    for party in ("leader", "helper"):
+        with open_aggregator(stack.folder.config(party)) as there:
+            add_permits(there.database, listed(permits.domain, {number: entries}))
+    return people
+
+
+def _task(folder: "LocalFolder", length: int, reports: int, *, has_permits: bool = False) -> "Task":
     from aggregator.cli.local.tasks import collector_config, hand_out
     from aggregator.cli.service.task_making import make_task
+    from aggregator.dap.ids import encode_base64url
     from aggregator.protocol.provisioning import provision
 
+    permits = {"permits": {"domain": encode_base64url(secrets.token_bytes(32))}}
     task = make_task(
         collector_config(folder),
         {"type": "Prio3Histogram", "length": length},
@@ -246,6 +328,7 @@ def _task(folder: "LocalFolder", length: int, reports: int) -> "Task":
         min_batch_size=reports,
         max_reports=reports,
         task_info="prio load",
+        **(permits if has_permits else {}),
     )
     hand_out(folder, provision(task, SystemEntropy()))
     return task
@@ -269,6 +352,17 @@ def _is_right(
 
 
 def _say(found: dict[str, Any]) -> None:
+    _say_of_reports(found)
+    if "permits" in found:
+        permits = found["permits"]
+        print(
+            f"with permits: {permits['cpu_us_per_report_with']} us a report, without "
+            f"{permits['cpu_us_per_report_without']} us in the same run: "
+            f"{permits['added_us']:+} us"
+        )
+
+
+def _say_of_reports(found: dict[str, Any]) -> None:
     print(f"{found['reports']:,} reports, {'all' if found['right'] else 'NOT all'} counted once")
     print(f"in groups, to the result: {found['reports_per_second']:,} reports a second")
     print(f"in groups, upload alone: {found['upload_reports_per_second']:,} reports a second")

@@ -44,12 +44,19 @@ def sealed(
     when: Time,
     per_request: int,
     progress: Callable[[int], None],
+    people: Sequence[bytes] | None = None,
 ) -> list[bytes]:
-    """Return the bodies of the requests that upload the measurements."""
+    """Return the bodies of the requests that upload the measurements.
+
+    `people` are the secrets of their permits, if the task needs them.
+    """
+    seconds = when.units * task.time_precision
     bodies = []
     for first in range(0, len(measurements), per_request):
         some = measurements[first : first + per_request]
-        prepared = prepare_reports(task, some, when, SystemEntropy())
+        mine = people and people[first : first + per_request]
+        openings = mine and [task.opening(each, seconds) for each in mine]
+        prepared = prepare_reports(task, some, when, SystemEntropy(), openings)
         reports = tuple(seal_report(task, each, *keys, SystemEntropy()) for each in prepared)
         bodies.append(encode(UploadRequest(reports)))
         progress(len(some))

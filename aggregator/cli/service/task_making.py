@@ -25,7 +25,7 @@ def make_task(
     collector_config: "HpkeConfig",
     vdaf: Mapping[str, Setting],
     privacy: Mapping[str, Setting],
-    **settings: Setting | Mapping[str, int],
+    **settings: Setting | Mapping[str, int] | Mapping[str, str],
 ) -> "Task":
     """Return a new task under a fresh id.
 
@@ -35,8 +35,8 @@ def make_task(
         privacy: Its `[privacy]` table.
         settings: Everything else in the file: `leader`, `helper`, `time_precision`,
             `min_batch_size`, `max_reports`, `task_info`, `batch_mode` unless batches are
-            intervals, `profile` unless it is the default, and `interval` unless the task takes
-            reports of any time.
+            intervals, `profile` unless it is the default, `interval` unless the task takes
+            reports of any time, and `permits` if it takes no report without one.
 
     Raises:
         ParameterError: A setting is missing or out of range; the message names it.
