@@ -16,6 +16,7 @@ from aggregator.cli.steward.survey_rehearse import rehearse
 from aggregator.cli.steward.survey_results import collect, results
 from aggregator.cli.steward.survey_sheet import sheet
 from aggregator.cli.steward.survey_spell import spell
+from aggregator.cli.steward.survey_synthetic import synthetic
 from aggregator.cli.steward.survey_tasks import TaskFile, survey_of
 from aggregator.cli.steward.survey_texts import text_line, write_survey
 from aggregator.cli.steward.survey_upload import upload
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from aggregator.cli.local.folder import LocalFolder
     from aggregator.steward.survey import Plan, PlannedPart, Survey, Way
     from aggregator.steward.survey.rival_designs import Rival
+    from aggregator.steward.survey.synthetic.foretelling import ToldOfTable
     from aggregator.steward.survey.texts import PlannedText
 
 app = typer.Typer(
@@ -66,16 +68,29 @@ def check(
     planned, texts = planned_of(survey, people)
     if found is not None:
         texts = _by_last(texts, found)
+    table = _told_of_table(survey, planned, texts, people)
     if as_json:
-        print(json.dumps(_plan_document(survey, planned, texts, is_guessed=found is None)))
+        document = _plan_document(survey, planned, texts, is_guessed=found is None)
+        print(json.dumps(document | {"synthetic": None if table is None else table.to_json()}))
         return
     _print_plan(survey, planned, texts)
+    if table is not None:
+        print(escaped(table.line))
     for text in texts if found is not None else ():
         if (best := text.better()) is not None:
             print(
                 f"{text.asked.name}: tasks = {best.tasks} would find what "
                 f"{math.ceil(best.found_from):,} or more write, if they write as in the last window"
             )
+
+
+def _told_of_table(
+    survey: "Survey", planned: "Plan | None", texts: "Sequence[PlannedText]", people: int | None
+) -> "ToldOfTable | None":
+    """Return what the survey's synthetic table will be worth, if it has one."""
+    from aggregator.steward.survey.synthetic.foretelling import told_of_table
+
+    return None if planned is None else told_of_table(survey, planned, texts, people)
 
 
 def _by_last(texts: "Sequence[PlannedText]", found: Path) -> "tuple[PlannedText, ...]":
@@ -277,6 +292,10 @@ app.command(
     epilog="Example: prio survey spell made/task.toml --found words.json --window 2026-11-09 "
     "--out spelled"
 )(spell)
+app.command(
+    epilog="Example: prio survey synthetic made/task.toml --config collector.toml "
+    "--window 2026-11-02 --out visits.synthetic.csv"
+)(synthetic)
 
 
 def _print_plan(survey: "Survey", planned: "Plan | None", texts: "Sequence[PlannedText]") -> None:

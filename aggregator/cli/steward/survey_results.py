@@ -69,7 +69,7 @@ def collect(
     from aggregator.client.survey.texts import spelled_of
     from aggregator.steward.survey import SurveyResults
 
-    public, config = _place_of(file, config, up)
+    public, config = place_of(file, config, up)
     (asked, meaning), moment = survey_of(public), datetime.now(UTC)
     letters, windows = spelled_of(asked.texts, spelled or ()), meaning.windows
     if now and last is None and window is None:
@@ -160,7 +160,7 @@ def results(
     from aggregator.collector import Collector, survey_results
     from aggregator.dp.rationals import parse_probability
 
-    public, config = _place_of(file, config, up)
+    public, config = place_of(file, config, up)
     asked, meaning = survey_of(public)
     letters, windows = spelled_of(asked.texts, spelled or ()), meaning.windows
     if not asked.texts and (words or every):
@@ -171,7 +171,7 @@ def results(
     if changes and show in asked.texts:
         raise ParameterError(f"changes: {show} is a text question, which has no figures")
     moment = datetime.now(UTC)
-    start = None if window is None else _start(windows, window, moment)
+    start = None if window is None else start_of(windows, window, moment)
     if now:
         of_now = [windows.start(moment)]
         _, troubles = collect_windows(
@@ -201,7 +201,7 @@ def results(
         print_texts(texts, windows, strings_in(lists), every=every)
 
 
-def _place_of(file: Path | None, config: Path | None, up: Path | None) -> tuple[Path, Path | None]:
+def place_of(file: Path | None, config: Path | None, up: Path | None) -> tuple[Path, Path | None]:
     """Return a survey's public file, and the service file of its collector."""
     from aggregator.cli.local.folder import public_file
 
@@ -313,7 +313,7 @@ def _starts(
     if (last is None) == (window is None):
         raise ParameterError("window: give either --last or --window")
     if window is not None:
-        return [_start(windows, window, now)]
+        return [start_of(windows, window, now)]
     seconds = Windows.of(str(last), now.replace(microsecond=0)).seconds
     if seconds % windows.seconds:
         raise ParameterError(f"last: must be a whole number of the survey's windows, not {last!r}")
@@ -338,7 +338,7 @@ def _asked_in(task: "Task", windows: "Windows", starts: list[datetime]) -> list[
     return found
 
 
-def _start(windows: "Windows", window: str, now: datetime) -> datetime:
+def start_of(windows: "Windows", window: str, now: datetime) -> datetime:
     """Return the beginning of the window that contains a time."""
     if window == "now":
         return windows.start(now)

@@ -37,7 +37,7 @@ from aggregator.errors import ParameterError
 from aggregator.written_times import IN_UTC, zone_named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from aggregator.client import Row, SurveyClient
     from aggregator.client.sender import Sender
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from aggregator.client.text.beside_survey import AskedTexts
     from aggregator.protocol.requirements import Requirements
     from aggregator.protocol.task import Task
-    from aggregator.steward.survey import Answers, Meaning
+    from aggregator.steward.survey import Answers, Meaning, Question
 
 
 @takes_requirements
@@ -162,6 +162,7 @@ def upload(
     of_question = named_columns(
         column or [], {each.name for each in questions} | texts.keys(), table
     )
+    _check_people(table, questions, is_sent=not dry_run)
     time = _time_column(table) if time_column is None else time_column
     columns = Columns(
         time, person_column, of_question, decimal_mark, zone, time_format, missing or ()
@@ -212,6 +213,17 @@ def upload(
     check_sent(found, sum(each.waiting for each in summaries.values()), state, asked.first)
     if any(each.refused for each in summaries.values()):
         raise SystemExit(faults.PARTLY)
+
+
+def _check_people(table: "Table", questions: "Sequence[Question]", *, is_sent: bool) -> None:
+    """Refuse to send rows that say themselves that they are no people's."""
+    from aggregator.steward.survey.synthetic.tables import STAMP
+
+    if is_sent and table.has(STAMP) and STAMP not in {each.name for each in questions}:
+        raise ParameterError(
+            f"answers: the column {STAMP} says that these rows are drawn from noised sums: they "
+            "are nobody's answers, and only --dry-run reads them"
+        )
 
 
 def _check_times(task: "Task", answers: "Answers", meaning: "Meaning") -> None:

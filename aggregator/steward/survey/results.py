@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -90,7 +90,7 @@ class SurveyResults:
         rows = list[Row]()
         for task, batch in self.results:
             meaning = Meaning.of_task(task)
-            start = meaning.windows.start(datetime.fromtimestamp(batch.start, UTC))
+            start = _start(meaning, batch)
             # Whoever gets a row alone, in a file or a chart, shall see it.
             mark = MADE_UP if task.is_made_up else ""
             rows += rows_of(meaning, batch, f"{mark}{meaning.windows.describe(start)}")
@@ -227,7 +227,12 @@ class SurveyResults:
         from aggregator.steward.survey.synthetic.synthetic import Told, synthetic_of
 
         meaning, batches, names = self._chosen_windows(windows or (window,))
-        told = Told(tuple(names), self.guarantee, tuple(map(_release, batches)))
+        starts = (_start(meaning, batch) for batch in batches)
+        days = (
+            f"{each:%Y-%m-%d}" if each.time() == time() else each.isoformat() for each in starts
+        )
+        releases = tuple(map(_release, batches))
+        told = Told(tuple(names), tuple(dict.fromkeys(days)), self.guarantee, releases)
         return synthetic_of(meaning, batches, told, rows, seed, although_noise=although_noise)
 
     def three(
@@ -284,8 +289,7 @@ class SurveyResults:
         found = list[tuple[str, Task, Batch]]()
         for task, batch in self.results:
             meaning = Meaning.of_task(task)
-            start = meaning.windows.start(datetime.fromtimestamp(batch.start, UTC))
-            found.append((meaning.windows.describe(start), task, batch))
+            found.append((meaning.windows.describe(_start(meaning, batch)), task, batch))
         found.sort(key=lambda each: each[0])
         names = sorted({name for name, _, _ in found})
         try:
@@ -315,6 +319,11 @@ class SurveyResults:
             and shows in (None, row.shows)
             and by in (None, row.by)
         ]
+
+
+def _start(meaning: Meaning, batch: Batch) -> datetime:
+    """Return when the window of a batch begins."""
+    return meaning.windows.start(datetime.fromtimestamp(batch.start, UTC))
 
 
 def _release(batch: Batch) -> str:

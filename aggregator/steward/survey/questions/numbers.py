@@ -168,7 +168,11 @@ class Bins(Question):
 
     @override
     def given(self, cells: Sequence[Cell], decimal_mark: str) -> object:
-        return number_of(cells[0], decimal_mark)
+        # A table may have the range in place of the number, as results and synthetic rows do.
+        edge = dict(zip(self.choices, self.edges, strict=False)).get(
+            self.label_in(cells[0], decimal_mark) or ""
+        )
+        return number_of(cells[0], decimal_mark) if edge is None else edge
 
     @override
     def designs(self) -> tuple[Design, ...]:

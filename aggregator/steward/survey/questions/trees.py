@@ -92,7 +92,7 @@ class Hierarchy(Question):
     @property
     @override
     def labels_in_tables(self) -> Sequence[str]:
-        return self.levels.labels[-1] if self.regions else ()
+        return self.levels.labels[-1]
 
     @override
     def options(self, words: Mapping[str, str]) -> Sequence[str]:
@@ -110,8 +110,12 @@ class Hierarchy(Question):
 
     @override
     def given(self, cells: Sequence[Cell], decimal_mark: str) -> object:
+        label = self.label_in(cells[0], decimal_mark)
         if self.regions:
-            return super().given(cells, decimal_mark)
+            return label
+        if label in self.labels_in_tables:
+            (field,) = self.number_fields
+            return field.grid.low + field.grid.step * self.labels_in_tables.index(label)
         return number_of(cells[0], decimal_mark)
 
     @override

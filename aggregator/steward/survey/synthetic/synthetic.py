@@ -35,6 +35,7 @@ from aggregator.steward.survey.synthetic.quality import (
 from aggregator.steward.survey.synthetic.routes import corrected, routes
 from aggregator.steward.survey.synthetic.tables import (
     OWN_COLUMNS,
+    STAMP,
     Cell,
     Column,
     Floats,
@@ -53,9 +54,6 @@ VERSION = 1
 MOST_ROWS = 10_000_000
 ENDINGS = (".synthetic.csv", ".synthetic.parquet")
 """How the names of all files with synthetic rows end."""
-
-STAMP = "synthetic"
-"""The column that tells synthetic rows from people's."""
 
 RULES = (
     "No row is a person, and no interval, test or standard error follows from rows.",
@@ -83,11 +81,13 @@ class Told:
 
     Attributes:
         windows: Its windows, for a reader.
+        starts: When they begin, as times that an upload reads.
         guarantee: What people are promised.
         releases: The identifiers of what was released.
     """
 
     windows: tuple[str, ...]
+    starts: tuple[str, ...]
     guarantee: str
     releases: tuple[str, ...]
 
@@ -181,7 +181,7 @@ class Synthetic:
         found: dict[str, list[Cell]] = {}
         for place, column in enumerate(self.layout.columns):
             found[column.name] = [column.written[each] for each in self.entries[:, place]]
-        window, stamp = "; ".join(self.told.windows), self.stamp
+        window, stamp = "; ".join(self.told.starts), self.stamp
         return found | {
             OWN_COLUMNS[0]: [window] * self.count_of_rows,
             STAMP: [stamp] * self.count_of_rows,

@@ -38,7 +38,10 @@ _AGGREGATORS = 2
 _LEAST_VARIANCE = 1e-6
 """What stands for no noise at all, by which nothing can be divided."""
 
-OWN_COLUMNS = ("window", "synthetic")
+STAMP = "synthetic"
+"""The column that tells synthetic rows from people's."""
+
+OWN_COLUMNS = ("window", STAMP)
 """The columns of every synthetic table that are no questions."""
 
 NO_PAIRS = (

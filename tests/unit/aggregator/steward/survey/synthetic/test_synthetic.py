@@ -33,7 +33,9 @@ def alike(people: int, sizes: int = 3) -> Entries:
 
 
 def made(asked: Plan, *batches: Batch, **options: object) -> Synthetic:
-    told = Told(("2026-01-01",), "a promise", tuple(str(each.start) for each in batches))
+    told = Told(
+        ("2026-01-01",), ("2026-01-01",), "a promise", tuple(str(each.start) for each in batches)
+    )
     return synthetic_of(meaning_of(asked), batches, told, **options)  # type: ignore[arg-type]  # as tests name them
 
 
