@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, time
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from aggregator.collector.results import Batch, ConfidenceInterval, Noised, Quan
 from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import MADE_UP, Task
+from aggregator.steward.survey.synthetic.told import start_of
 from aggregator.steward.survey.write_meaning import Meaning
 
 if TYPE_CHECKING:
@@ -90,10 +90,8 @@ class SurveyResults:
         rows = list[Row]()
         for task, batch in self.results:
             meaning = Meaning.of_task(task)
-            start = _start(meaning, batch)
             # Whoever gets a row alone, in a file or a chart, shall see it.
-            mark = MADE_UP if task.is_made_up else ""
-            rows += rows_of(meaning, batch, f"{mark}{meaning.windows.describe(start)}")
+            rows += rows_of(meaning, batch, _window(task, meaning, batch))
         return rows
 
     @property
@@ -224,15 +222,11 @@ class SurveyResults:
             ParameterError: There is no such window, nothing between questions stands out from the
                 noise, or no two questions are in a table.
         """
-        from aggregator.steward.survey.synthetic.synthetic import Told, synthetic_of
+        from aggregator.steward.survey.synthetic.synthetic import synthetic_of
+        from aggregator.steward.survey.synthetic.told import Told
 
         meaning, batches, names = self._chosen_windows(windows or (window,))
-        starts = (_start(meaning, batch) for batch in batches)
-        days = (
-            f"{each:%Y-%m-%d}" if each.time() == time() else each.isoformat() for each in starts
-        )
-        releases = tuple(map(_release, batches))
-        told = Told(tuple(names), tuple(dict.fromkeys(days)), self.guarantee, releases)
+        told = Told.of(meaning, batches, self.guarantee, tuple(names))
         return synthetic_of(meaning, batches, told, rows, seed, although_noise=although_noise)
 
     def three(
@@ -275,9 +269,10 @@ class SurveyResults:
         from aggregator.steward.survey.synthetic.of_pairs import figures_of_pairs
         from aggregator.steward.survey.synthetic.synthetic import generator_of
         from aggregator.steward.survey.synthetic.tables import released_of
+        from aggregator.steward.survey.synthetic.told import release_of
 
         meaning, batches, names = self._chosen_windows((window,))
-        generator = generator_of("\n".join(map(_release, batches)), "copies", 0)
+        generator = generator_of("\n".join(map(release_of, batches)), "copies", 0)
         found = figures_of_pairs(released_of(meaning, batches), function, questions, generator)
         columns: dict[str, Sequence[Cell]] = {"window": names * len(found)}
         return Table(found, columns, title=self.title, guarantee=self.guarantee)
@@ -288,14 +283,15 @@ class SurveyResults:
         """Return what some windows mean, their batches and their names."""
         found = list[tuple[str, Task, Batch]]()
         for task, batch in self.results:
-            meaning = Meaning.of_task(task)
-            found.append((meaning.windows.describe(_start(meaning, batch)), task, batch))
+            found.append((_window(task, Meaning.of_task(task), batch), task, batch))
         found.sort(key=lambda each: each[0])
         names = sorted({name for name, _, _ in found})
         try:
             chosen = [names[each] if isinstance(each, int) else each for each in windows]
         except IndexError:
             raise ParameterError(f"window: there are only {len(names)}") from None
+        known = {name.removeprefix(MADE_UP): name for name in names}
+        chosen = [known.get(each, each) for each in chosen]
         if unknown := set(chosen) - set(names):
             raise ParameterError(f"window: there is no result of {min(unknown)}")
         kept = [each for each in found if each[0] in chosen]
@@ -321,18 +317,7 @@ class SurveyResults:
         ]
 
 
-def _start(meaning: Meaning, batch: Batch) -> datetime:
-    """Return when the window of a batch begins."""
-    return meaning.windows.start(datetime.fromtimestamp(batch.start, UTC))
-
-
-def _release(batch: Batch) -> str:
-    """Return what tells a release from any other: its own identifier, after its task's."""
-    for value in batch.shown:
-        for source in value.sources():
-            match source.key:
-                case (task, release, *_):
-                    return f"{task} {release}"
-                case _:
-                    continue
-    return ""
+def _window(task: Task, meaning: Meaning, batch: Batch) -> str:
+    """Return the window of a batch for a reader, who shall see if answers were made up."""
+    mark = MADE_UP if task.is_made_up else ""
+    return f"{mark}{meaning.windows.describe(start_of(meaning, batch))}"

@@ -43,6 +43,7 @@ from aggregator.steward.survey.synthetic.tables import (
     Released,
     released_of,
 )
+from aggregator.steward.survey.synthetic.told import Told
 from aggregator.steward.survey.write_meaning import Meaning
 
 if TYPE_CHECKING:
@@ -73,23 +74,6 @@ _NINETY_FIVE = 1.96
 """How many standard deviations a 95 % interval of nearly normal noise reaches."""
 _MANY_OUTSIDE = 0.1
 _SHOWN_PAIRS = 5
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Told:
-    """What a synthetic table is of, for everybody who sees it.
-
-    Attributes:
-        windows: Its windows, for a reader.
-        starts: When they begin, as times that an upload reads.
-        guarantee: What people are promised.
-        releases: The identifiers of what was released.
-    """
-
-    windows: tuple[str, ...]
-    starts: tuple[str, ...]
-    guarantee: str
-    releases: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)

@@ -12,13 +12,8 @@ import pytest
 from aggregator.collector.results import Batch
 from aggregator.errors import ParameterError
 from aggregator.steward.survey import Plan, plan, survey_from_toml
-from aggregator.steward.survey.synthetic.synthetic import (
-    MOST_ROWS,
-    RULES,
-    Synthetic,
-    Told,
-    synthetic_of,
-)
+from aggregator.steward.survey.synthetic.synthetic import MOST_ROWS, RULES, Synthetic, synthetic_of
+from aggregator.steward.survey.synthetic.told import Told
 from tests.support.synthetic_surveys import Entries, meaning_of, planned, release, survey_text
 
 SIZES = {"a": 3, "b": 3, "c": 3}
