@@ -288,6 +288,56 @@ class WordsOfText(DocumentModel):
     rows: list[HeldString]
 
 
+class AboutSynthetic(DocumentModel):
+    """What must be known of a synthetic table."""
+
+    version: Literal[1]
+    synthetic: str = Field(description="What stands in each of its rows.")
+    title: str
+    windows: list[str]
+    reports: int
+    guarantee: str
+    releases: list[str]
+    rows: int
+    seed: str
+    algorithm: int
+    tau: float = Field(description="Points of each pair that noise alone causes.")
+    z: float = Field(description="How far what pairs show stands out from noise.")
+    misfit: float = Field(description="Mean squared distance from the release, in noise.")
+    outside: float = Field(description="The share of pairs' cells outside their intervals.")
+    questions: list[str]
+    left_out: dict[str, str] = Field(description="Why other questions are not in it.")
+    pairs_not_asked: list[list[str]]
+    in_no_pair: list[str]
+    warnings: list[str]
+    rules: list[str]
+
+
+class SyntheticCount(DocumentModel):
+    """A count of one answer or of two: synthetic, and as released with its interval."""
+
+    pair: str
+    cell: str
+    synthetic: float
+    outside: str
+    label: str
+    value: float
+    low: float
+    high: float
+    unit: str
+    confidence: float
+    jointly: int
+    method: str
+
+
+class SyntheticTable(DocumentModel):
+    """A synthetic table beside what was released."""
+
+    version: Literal[1]
+    about: AboutSynthetic
+    rows: list[SyntheticCount]
+
+
 class Bound(DocumentModel):
     """What all results so far cost, by one theorem."""
 

@@ -103,6 +103,7 @@ def _links(asked: Asked) -> Html:
                 "p",
                 tag("span", isolated(f"{asked.survey}. ") if asked.survey else None, class_="soft"),
                 tag("a", "Batches", href=f"{asked.path}/batches"),
+                *_synthetic(asked),
             ),
             *filter(
                 None,
@@ -110,6 +111,13 @@ def _links(asked: Asked) -> Html:
             ),
         ]
     )
+
+
+def _synthetic(asked: Asked) -> list[Html]:
+    """Return a link to the survey's synthetic table, if it has tables of two questions."""
+    if asked.meaning is None or not asked.meaning.sheet.tables:
+        return []
+    return [Html(" "), tag("a", "Synthetic table", href=f"{asked.path}/synthetic")]
 
 
 def _words(tx: Transaction, readings: Readings, asked: Asked) -> Html | None:

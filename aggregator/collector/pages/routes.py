@@ -6,6 +6,7 @@
     GET  /questions/{task_id}/about          about one number; also .json, .csv, .parquet
     GET  /questions/{task_id}/batches        its batches; also .json, .csv, .parquet
     GET  /questions/{task_id}/words          what people wrote (`words_routes`)
+    GET  /questions/{task_id}/synthetic      rows of nobody (`synthetic_routes`)
     POST /questions/{task_id}/batches        collects one, or gives a collection up
     GET  /docs, /openapi.json                what programs can ask for
 
@@ -32,6 +33,7 @@ from aggregator.collector.pages.question import question
 from aggregator.collector.pages.readings import Asked, Readings
 from aggregator.collector.pages.reference import reference
 from aggregator.collector.pages.session import Session
+from aggregator.collector.pages.synthetic_routes import SyntheticPages
 from aggregator.collector.pages.view import View
 from aggregator.collector.pages.word_lists import WordLists
 from aggregator.collector.pages.words_routes import WordPages
@@ -84,6 +86,7 @@ class Pages:
         self._leaders_word = leaders_word
         self._readings = Readings(times)
         self._words = WordPages(database, self._readings, access, lists)
+        self._synthetic = SyntheticPages(database, self._readings, access)
         self._drawing = CapacityLimiter(1)  # neither matplotlib nor `warnings` is made for threads
 
     def router(self) -> APIRouter:
@@ -123,6 +126,7 @@ class Pages:
         hidden.post("/questions/{task_id}/batches")(self.collect)
         both = APIRouter()
         both.include_router(self._words.router())
+        both.include_router(self._synthetic.router())
         both.include_router(shown)
         both.include_router(hidden)
         return both

@@ -59,7 +59,7 @@ ENDINGS = (".synthetic.csv", ".synthetic.parquet")
 RULES = (
     "No row is a person, and no interval, test or standard error follows from rows.",
     "Counts of one answer and of two were released, and have intervals of their own.",
-    "Functions of pairs have an interval by `of_pairs`, and three answers bounds by `three`.",
+    "Functions of pairs have an interval by of_pairs, and three answers bounds by three.",
     "Everything else has no interval at all.",
 )
 """What everybody who is given the rows must know."""
