@@ -20,6 +20,7 @@ from aggregator.collector.results import Noised, ratio
 from aggregator.errors import ParameterError
 from aggregator.steward.survey.conditions import Conditions
 from aggregator.steward.survey.designs import NO_ANSWER, Design, Figure, Sums
+from aggregator.untrusted_text import defused
 
 MAX_LABELS = 100_000
 _MAX_STEPS = 2**40
@@ -155,7 +156,10 @@ class Question(BaseModel, ABC):
 
     @cached_property
     def _labels(self) -> Mapping[str, str]:
-        return {comparable(label): label for label in self.labels_in_tables}
+        labels = self.labels_in_tables
+        # Our own CSV has some labels with an apostrophe in front.
+        as_written = {comparable(defused(label)): label for label in labels}
+        return as_written | {comparable(label): label for label in labels}
 
     @abstractmethod
     def designs(self) -> tuple[Design, ...]:

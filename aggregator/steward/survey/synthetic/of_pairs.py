@@ -6,6 +6,7 @@ function is taken to be nearly linear where the noise leads, and its own noise t
 """
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from statistics import NormalDist
@@ -83,11 +84,8 @@ def figures_of_pairs(
     """
     layout = released.layout
     chosen, codes = _coded(layout, questions)
-    for at, of in enumerate(chosen):
-        for by in chosen[:at]:
-            if (of, by) not in layout.pair_at:
-                names = layout.columns[by].name, layout.columns[of].name
-                raise ParameterError(f"no table has {names[0]} and {names[1]} together")
+    for of, by in itertools.combinations(chosen, 2):
+        layout.check_pair(of, by)
     plain = agreed(layout, released.ones, released.tables, released.people)
     means, covariances = moments(layout, plain, chosen, codes)
     if not _is_definite(covariances):

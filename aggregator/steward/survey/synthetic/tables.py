@@ -166,6 +166,12 @@ class Layout:
         found = {(each.of, each.by): place for place, each in enumerate(self.pairs)}
         return found | {(by, of): place for (of, by), place in found.items()}
 
+    def check_pair(self, of: int, by: int) -> None:
+        """Refuse two columns of which there is no table."""
+        if (of, by) not in self.pair_at:
+            names = self.columns[of].name, self.columns[by].name
+            raise ParameterError(f"no table has {names[0]} and {names[1]} together")
+
     @property
     def not_asked(self) -> list[tuple[str, str]]:
         """The pairs of columns of which there is no table."""

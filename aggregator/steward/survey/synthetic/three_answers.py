@@ -39,9 +39,7 @@ def bounds_of_three(
     layout = best.layout
     (one, a), (two, b), (three, c) = entries
     for of, by in ((one, two), (one, three), (two, three)):
-        if (of, by) not in layout.pair_at:
-            names = layout.columns[of].name, layout.columns[by].name
-            raise ParameterError(f"no table has {names[0]} and {names[1]} together")
+        layout.check_pair(of, by)
     singles = best.one(one)[a], best.one(two)[b], best.one(three)[c]
     ab, ac = best.pair(one, two)[a][b], best.pair(one, three)[a][c]
     bc = best.pair(two, three)[b][c]

@@ -18,6 +18,7 @@ from aggregator.errors import ParameterError
 from aggregator.steward.survey import NO_ANSWER, Design, Sheet, Sums, Survey, plan, survey_from_toml
 from aggregator.steward.survey.questions import Question
 from tests.support.entropy import SeededEntropy
+from tests.support.surveys import VISITS
 
 HEAD = """
 title = "Visits"
@@ -429,3 +430,20 @@ def test_noise_covers_the_truth_as_often_as_it_says() -> None:
             assert true is not None
             misses[figure.shows] += not interval.low <= true <= interval.high
     assert max(misses["mean"], misses["sum"], misses["variance"]) <= 16
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "place"),
+    [
+        ('kind = "bins"\nedges = [0, 18, 65]', "0 to under 18", 0),
+        ('kind = "bins"\nedges = [0, 18, 65]', " 18 to 65 ", 1),
+        ('kind = "tree"\nlow = -1\nhigh = 1\nleaves = 4', "-0.5 to under 0", 1),
+        ('kind = "tree"\nlow = -1\nhigh = 1\nleaves = 4', "0.5 to 1", 3),
+        ('kind = "tree"\nlow = -1\nhigh = 1\nleaves = 4', "'-0.5 to under 0", 1),
+        ('kind = "choice"\nlabels = ["+", "-"]', "'-", 1),
+    ],
+)
+def test_a_range_may_stand_in_a_cell_by_its_name(text: str, label: str, place: int) -> None:
+    survey = survey_from_toml(VISITS + f'[[question]]\nname = "q"\n{text}\n')
+    (asked,) = survey.questions
+    assert asked.question.read([cell_of(label)]).answer == (place,)
