@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from aggregator.collector.results.post_processing import project_on_simplex
 from aggregator.steward.survey.synthetic.tables import Floats, Layout
 
 
@@ -74,16 +75,10 @@ def deviations(layout: Layout) -> Floats:
     return np.array(found)
 
 
-def on_simplex(counts: Floats, least: float) -> Floats:
-    """Return shares near some counts' own that are at least `least`, and add up to 1.
-
-    Source: Duchi et al. (2008) have the projection.
-    """
-    shares = counts / counts.sum()
-    ordered = np.sort(shares)[::-1]
-    above = (np.cumsum(ordered) - 1) / np.arange(1, len(shares) + 1)
-    limit = above[np.flatnonzero(ordered > above)[-1]]
-    raised = np.maximum(shares - limit, least)
+def plausible(counts: Floats, people: int, least: float) -> Floats:
+    """Return shares near those of some counts that are at least about `least`, and add up to 1."""
+    projected = project_on_simplex([round(each) for each in counts.tolist()], people)
+    raised = np.maximum(np.array(projected, dtype=float) / people, least)
     return np.asarray(raised / raised.sum())
 
 

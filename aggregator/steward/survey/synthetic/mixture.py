@@ -5,9 +5,7 @@
 Both w and theta are softmaxes of what is fitted, by Adam. A fit that goes on beyond the noise
 learns the noise; the average of several fits from different beginnings is better than any of them.
 
-Source: Aydore et al., "Differentially Private Query Release Through Adaptive Projection" (2021),
-fit relaxed tables, and Liu et al., "Iterative Methods for Private Synthetic Data" (2021), products;
-McKenna et al., "Graphical-model based estimation and inference" (2019), state the aim.
+Source: [ABKKMRS21] fit mixtures of products, and [MSM19] state the aim.
 """
 
 import dataclasses

@@ -8,7 +8,7 @@ import dataclasses
 import numpy as np
 
 from aggregator.steward.survey.synthetic.agreement import Agreed, deviations, interaction
-from aggregator.steward.survey.synthetic.tables import Floats, Layout, Released
+from aggregator.steward.survey.synthetic.tables import Layout, Released
 
 USEFUL_TAU, USELESS_TAU = 10, 25
 """Points that noise alone may put into a pair: up to the first it is useful, above the second
@@ -84,8 +84,3 @@ def found_between(released: Released, made: Agreed) -> float:
         expected += float(spread) * people / variance
         freedom += (table.shape[0] - 1) * (table.shape[1] - 1)
     return float((off - freedom - expected) / (2 * freedom) ** 0.5)
-
-
-def total_variation(one: Floats, other: Floats) -> float:
-    """Return how much of a table is elsewhere in another, in points."""
-    return float(_PERCENT * np.abs(one - other).sum() / 2)

@@ -21,7 +21,7 @@ from aggregator.collector.results.tables import import_library
 from aggregator.collector.results.whole_files import written_whole
 from aggregator.dp.decimals import integer_in
 from aggregator.errors import ParameterError
-from aggregator.steward.survey.synthetic.agreement import Agreed, agreed, deviations, on_simplex
+from aggregator.steward.survey.synthetic.agreement import Agreed, agreed, deviations, plausible
 from aggregator.steward.survey.synthetic.best import Best
 from aggregator.steward.survey.synthetic.drawing import Entries, rows_of
 from aggregator.steward.survey.synthetic.mixture import Mixture, fitted
@@ -378,7 +378,7 @@ def synthetic_of(
         raise ParameterError(TOO_NOISY.format(z=found, least=USELESS_Z))
     seed = "\n".join(told.releases) if seed is None else seed
     name = hashlib.sha256(f"{VERSION}\n{seed}".encode()).hexdigest()
-    beginning = [on_simplex(each, _LEAST_SHARE) for each in made.ones]
+    beginning = [plausible(each, released.people, _LEAST_SHARE) for each in made.ones]
     allowed = routes(layout.sizes, layout.needs)
     everything = [np.ones(sum(layout.sizes), dtype=bool)]
     mixture = fitted(
