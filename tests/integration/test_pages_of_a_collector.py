@@ -48,7 +48,7 @@ from tests.support.patience import PATIENCE_SECONDS, measured
 from tests.support.surveys import VISITS, department, task_of
 from tests.support.tasks import LAPLACE, make_task
 
-PAGE = re.compile("/plan|/docs|/questions/[^/.]+(/about|/batches|/words)?")
+PAGE = re.compile("/plan|/docs|/questions/[^/.]+(/about|/batches|/words|/synthetic)?")
 """Pages that a login leads to; the overview needs no saying."""
 
 
@@ -780,8 +780,9 @@ async def test_every_document_is_what_the_description_says(
             "collection_id": collections[-1]["collection_id"],
             "chart": "over-time" if each is task else "mean",
         }
-        # Those of a text question are asked for in the test of its pages.
-        asked = (path for path in described if "/words." not in path)
+        # Those of a text question and of a synthetic table are asked for in tests of their pages.
+        others = ("/words.", "/synthetic.")
+        asked = (path for path in described if not any(each in path for each in others))
         for path in (path for path in asked if "get" in described[path]):
             answer = await browser.get(path.format(**place))
             assert answer.status_code == 200, path
@@ -833,7 +834,7 @@ async def test_each_address_of_a_page_is_described_as_json_and_as_csv(
     assert {each["path"] for each in routes if each["include_in_schema"]} == set(described)
     others = {"/login", "/login.js", "/docs", "/openapi.json"}
     pages = {each["path"] for each in routes if not each["include_in_schema"]} - others
-    assert len(pages) == 6  # one of them only ends a session
+    assert len(pages) == 7  # one of them only ends a session
     for path in pages - {"/logout"}:
         for ending in ("json", "csv", "parquet"):
             name = "/overview" if path == "/" else path

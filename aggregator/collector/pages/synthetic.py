@@ -7,6 +7,7 @@ from aggregator.collector.pages.files import writes_parquet
 from aggregator.collector.pages.numbers import number, said
 from aggregator.collector.pages.readings import Asked, Reading
 from aggregator.collector.pages.view import (
+    MOST_BARS,
     MOST_ROWS,
     View,
     chooser,
@@ -95,7 +96,7 @@ def synthetic_view(looked: Looked, chosen: Mapping[str, str]) -> View:
         ),
         tag("h2", "One pair"),
         chooser("pair", "Pair", options, str(place), button="Show", kept={"result": shown.name}),
-        _pair_table(made, pairs[place]),
+        _listed(made.of_pair(place).rows, pairs[place]),
         tag("h2", "Each question by itself"),
         tag(
             "p",
@@ -206,24 +207,22 @@ def _squares(made: Synthetic, room: _Room) -> Html:
     )
 
 
-def _pair_table(made: Synthetic, name: str) -> Html:
-    rows = [each for each in made.pairs.rows if each["pair"] == name]
+def _listed(rows: Sequence[Mapping[str, object]], name: str) -> Html:
     cells = [_cells(str(each["cell"]), each) for each in rows[:MOST_ROWS]]
     return table(f"{name}, released with {PERCENT} intervals", _COLUMNS, cells)
 
 
 def _question(made: Synthetic, column: int) -> list[Html]:
     name = _name(made, column)
-    rows = [each for each in made.pairs.rows if each["pair"] == name]
+    rows = made.of_column(column).rows
     marks = [
         Mark(
             str(each["cell"]), _float(each["synthetic"]), _float(each["low"]), _float(each["high"])
         )
-        for each in rows
+        for each in rows[:MOST_BARS]
     ]
     chart = bars(marks, f"{name}: synthetic, and the interval of what was released", "people")
-    cells = [_cells(str(each["cell"]), each) for each in rows]
-    listed = table(f"{name}, released with {PERCENT} intervals", _COLUMNS, cells)
+    listed = _listed(rows, name)
     details = tag("details", tag("summary", "The same as a table"), listed)
     return [tag("h3", isolated(name)), chart.fitting, details]
 

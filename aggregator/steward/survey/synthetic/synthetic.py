@@ -10,12 +10,12 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from typing_extensions import override
 
-from aggregator.collector.results import Batch, Noised, Quantity, Table
+from aggregator.collector.results import Batch, Noised, Table
 from aggregator.collector.results.csv_rows import as_csv
 from aggregator.collector.results.tables import import_library
 from aggregator.collector.results.whole_files import written_whole
@@ -68,6 +68,9 @@ TOO_NOISY = (
     "nothing between these questions stands out from the noise (z is {z:.1f}, and {least} would "
     "be needed): take each question by itself"
 )
+
+_Margin: TypeAlias = tuple[str, Sequence[str], Floats, Sequence[Noised]]
+"""The name of a question or a pair, and its labels with synthetic and released counts."""
 
 _LEAST_SHARE = 1e-3
 _NINETY_FIVE = 1.96
@@ -234,29 +237,40 @@ class Synthetic:
     @cached_property
     def pairs(self) -> Table:
         """Each count of one answer and of a pair: synthetic beside released, with its interval."""
-        layout, quantities = self.layout, list[Quantity]()
+        columns, pairs = range(len(self.layout.columns)), range(len(self.layout.pairs))
+        return self._beside([*map(self._of_column, columns), *map(self._of_pair, pairs)])
+
+    def of_column(self, column: int) -> Table:
+        """Return the same of the answers to one question, by its place."""
+        return self._beside([self._of_column(column)])
+
+    def of_pair(self, place: int) -> Table:
+        """Return the same of one pair, by its place."""
+        return self._beside([self._of_pair(place)])
+
+    def _of_column(self, column: int) -> _Margin:
+        own = self.layout.columns[column]
+        return own.name, own.shown, self.margins[column], self.best.one(column)
+
+    def _of_pair(self, place: int) -> _Margin:
+        layout = self.layout
+        pair, margin = layout.pairs[place], self.margins[len(layout.columns) + place]
+        of, by = layout.columns[pair.of], layout.columns[pair.by]
+        labels = [f"{label}, {group}" for label in of.shown for group in by.shown]
+        values = [value for row in self.best.pair(pair.of, pair.by) for value in row]
+        return f"{of.name} by {by.name}", labels, margin.ravel(), values
+
+    def _beside(self, margins: Sequence[_Margin]) -> Table:
         columns: dict[str, list[Cell]] = {"pair": [], "cell": [], "synthetic": [], "outside": []}
-
-        def add(name: str, label: str, synthetic: float, value: Noised) -> None:
-            quantities.append(value)
-            interval = value.interval()
-            columns["pair"].append(name)
-            columns["cell"].append(label)
-            columns["synthetic"].append(float(synthetic))
-            columns["outside"].append("" if float(synthetic) in interval else "yes")
-
-        for place, column in enumerate(layout.columns):
-            counts = zip(column.shown, self.margins[place], self.best.one(place), strict=True)
-            for label, synthetic, value in counts:
-                add(column.name, label, synthetic, value.named(label))
-        for pair, margin in zip(layout.pairs, self.margins[len(layout.columns) :], strict=True):
-            of, by = layout.columns[pair.of], layout.columns[pair.by]
-            cells = self.best.pair(pair.of, pair.by)
-            for label, row, values in zip(of.shown, margin, cells, strict=True):
-                for group, synthetic, value in zip(by.shown, row, values, strict=True):
-                    both = f"{label}, {group}"
-                    add(f"{of.name} by {by.name}", both, synthetic, value.named(both))
-        return Table(quantities, columns, title=layout.title, guarantee=self.told.guarantee)
+        quantities = list[Noised]()
+        for name, labels, counts, values in margins:
+            for label, count, value in zip(labels, counts.tolist(), values, strict=True):
+                quantities.append(value.named(label))
+                columns["pair"].append(name)
+                columns["cell"].append(label)
+                columns["synthetic"].append(count)
+                columns["outside"].append("" if count in value.interval() else "yes")
+        return Table(quantities, columns, title=self.layout.title, guarantee=self.told.guarantee)
 
     @cached_property
     def off(self) -> list[Floats]:

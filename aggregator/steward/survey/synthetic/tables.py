@@ -34,6 +34,12 @@ Floats: TypeAlias = NDArray[np.float64]
 
 Cell: TypeAlias = str | int | float | None
 
+MOST_LABELS = 200
+"""The most answers that a question in a synthetic table may have."""
+
+MOST_ENTRIES = 1000
+"""The most answers of all its questions: the time of a fit grows with the square."""
+
 _AGGREGATORS = 2
 _LEAST_VARIANCE = 1e-6
 """What stands for no noise at all, by which nothing can be divided."""
@@ -235,6 +241,8 @@ def layout_of(meaning: Meaning, laws: Sequence[NoiseLaw | None], windows: int = 
         Pair(at[part.source.table.of], at[part.source.table.by], part.span.start, part.span.first)
         for part in sheet.parts
         if isinstance(part.source, CountsByGroup)
+        and part.source.table.of in at
+        and part.source.table.by in at
     )
     needs, notes = _needs(meaning, columns, at)
     return Layout(
@@ -260,6 +268,11 @@ def released_of(meaning: Meaning, batches: Sequence[Batch]) -> Released:
     people = sum(batch.report_count for batch in batches)
     if not layout.pairs:
         raise ParameterError(NO_PAIRS)
+    if sum(layout.sizes) > MOST_ENTRIES:
+        raise ParameterError(
+            f"the questions have {sum(layout.sizes):,} answers together, and a synthetic table may "
+            f"have {MOST_ENTRIES:,}"
+        )
     if not people:
         raise ParameterError("nobody answered in this window")
     total = np.array([[float(each.value) for each in values] for values in plain]).sum(axis=0)
@@ -274,21 +287,23 @@ def released_of(meaning: Meaning, batches: Sequence[Batch]) -> Released:
 
 def _reason(question: Question, design: Design) -> str:
     """Return why a question cannot be in a synthetic table; empty if it can."""
-    if question.name in OWN_COLUMNS:
-        return "every synthetic table has a column of this name"
+    count = len(design.labels)
     match question:
+        case _ if question.name in OWN_COLUMNS:
+            reason = "every synthetic table has a column of this name"
+        case _ if count > MOST_LABELS:
+            reason = f"it has {count:,} answers, and at most {MOST_LABELS} can be in a table"
         case Multiple():
-            return (
-                "several answers at once have no tables; yes-no questions, one for each label, do"
-            )
+            reason = "several answers at once have no tables; yes-no questions, one for each, do"
         case Vector():
-            return "of several numbers only sums are released"
+            reason = "of several numbers only sums are released"
         case Number() if not design.labels:
-            return 'of a number only sums are released; design = "histogram", or bins, counts it'
+            reason = 'of a number only sums are released; design = "histogram", or bins, counts it'
         case Hierarchy() if not design.labels:
-            return 'every level is counted by itself; design = "leaves" counts the leaves'
+            reason = 'every level is counted by itself; design = "leaves" counts the leaves'
         case _:
-            return ""
+            reason = ""
+    return reason
 
 
 def _written(question: Question, labels: Sequence[str]) -> list[Cell]:

@@ -9,6 +9,7 @@ import pytest
 from aggregator.dp.certified import to_float
 from aggregator.errors import ParameterError
 from aggregator.steward.survey import plan, survey_from_toml
+from aggregator.steward.survey.synthetic import tables
 from aggregator.steward.survey.synthetic.agreement import agreed, deviations
 from aggregator.steward.survey.synthetic.best import Best
 from aggregator.steward.survey.synthetic.tables import layout_of, planned_layout, released_of
@@ -196,3 +197,21 @@ def test_a_law_of_a_plan_is_that_of_its_mechanism() -> None:
     law = layout.laws[0]
     assert law is not None
     assert layout.variances[0][0] == pytest.approx(to_float(law.variance()))
+
+
+def test_a_question_of_too_many_answers_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "MOST_LABELS", 3)
+    sizes = {"many": 4, "a": 3, "b": 3}
+    asked = plan(survey_from_toml(survey_text(sizes, tables='[["many", "a"], ["a", "b"]]')))
+    layout = planned_layout(meaning_of(asked), asked.mechanism)
+    assert [each.name for each in layout.columns] == ["a", "b"]
+    assert "at most 3" in layout.left_out["many"]
+    assert len(layout.pairs) == 1
+
+
+def test_too_many_answers_together_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = planned({"a": 3, "b": 2})
+    batch = release(asked, np.zeros((10, 2), dtype=np.int64), 1)
+    monkeypatch.setattr(tables, "MOST_ENTRIES", 6)
+    with pytest.raises(ParameterError, match="have 7 answers together"):
+        released_of(meaning_of(asked), [batch])
