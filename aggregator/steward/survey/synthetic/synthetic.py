@@ -53,6 +53,8 @@ VERSION = 1
 """Of the algorithm: one release gives one table as long as it stays the same."""
 
 MOST_ROWS = 10_000_000
+MOST_ENTRIES = 1000
+"""The most answers of all questions: the time of a fit grows with the square."""
 ENDINGS = (".synthetic.csv", ".synthetic.parquet")
 """How the names of all files with synthetic rows end."""
 
@@ -382,11 +384,16 @@ def synthetic_of(
 
     Raises:
         ParameterError: Nothing between questions stands out from the noise, no two questions are
-            in a table, or nobody answered.
+            in a table, they have too many answers, or nobody gave any.
     """
     released = released_of(meaning, batches)
     count = released.people if rows is None else integer_in(rows, "rows", 1, MOST_ROWS)
     layout, made = released.layout, agreed_of(released)
+    if (entries := sum(layout.sizes)) > MOST_ENTRIES:
+        raise ParameterError(
+            f"the questions have {entries:,} answers together, and a synthetic table may have "
+            f"{MOST_ENTRIES:,}"
+        )
     found = found_between(released, made)
     if found < USELESS_Z and not although_noise:
         raise ParameterError(TOO_NOISY.format(z=found, least=USELESS_Z))

@@ -37,9 +37,6 @@ Cell: TypeAlias = str | int | float | None
 MOST_LABELS = 200
 """The most answers that a question in a synthetic table may have."""
 
-MOST_ENTRIES = 1000
-"""The most answers of all its questions: the time of a fit grows with the square."""
-
 _AGGREGATORS = 2
 _LEAST_VARIANCE = 1e-6
 """What stands for no noise at all, by which nothing can be divided."""
@@ -268,11 +265,6 @@ def released_of(meaning: Meaning, batches: Sequence[Batch]) -> Released:
     people = sum(batch.report_count for batch in batches)
     if not layout.pairs:
         raise ParameterError(NO_PAIRS)
-    if sum(layout.sizes) > MOST_ENTRIES:
-        raise ParameterError(
-            f"the questions have {sum(layout.sizes):,} answers together, and a synthetic table may "
-            f"have {MOST_ENTRIES:,}"
-        )
     if not people:
         raise ParameterError("nobody answered in this window")
     total = np.array([[float(each.value) for each in values] for values in plain]).sum(axis=0)

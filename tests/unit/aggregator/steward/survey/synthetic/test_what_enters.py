@@ -207,11 +207,3 @@ def test_a_question_of_too_many_answers_is_left_out(monkeypatch: pytest.MonkeyPa
     assert [each.name for each in layout.columns] == ["a", "b"]
     assert "at most 3" in layout.left_out["many"]
     assert len(layout.pairs) == 1
-
-
-def test_too_many_answers_together_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = planned({"a": 3, "b": 2})
-    batch = release(asked, np.zeros((10, 2), dtype=np.int64), 1)
-    monkeypatch.setattr(tables, "MOST_ENTRIES", 6)
-    with pytest.raises(ParameterError, match="have 7 answers together"):
-        released_of(meaning_of(asked), [batch])
