@@ -25,10 +25,11 @@ from aggregator.steward.survey import Plan
 from aggregator.steward.survey.synthetic import mixture
 from aggregator.steward.survey.synthetic.agreement import Agreed
 from aggregator.steward.survey.synthetic.best import Best
+from aggregator.steward.survey.synthetic.making import synthetic_of
 from aggregator.steward.survey.synthetic.mixture import Target
 from aggregator.steward.survey.synthetic.of_pairs import figures_of_pairs, moments
 from aggregator.steward.survey.synthetic.quality import USELESS_Z, found_between
-from aggregator.steward.survey.synthetic.synthetic import Synthetic, agreed_of, synthetic_of
+from aggregator.steward.survey.synthetic.synthetic import Synthetic, agreed_of
 from aggregator.steward.survey.synthetic.tables import Floats, released_of
 from aggregator.steward.survey.synthetic.three_answers import bounds_of_three
 from aggregator.steward.survey.synthetic.told import Told

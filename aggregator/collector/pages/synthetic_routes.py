@@ -23,7 +23,8 @@ from aggregator.errors import Abort, ParameterError
 from aggregator.failures import in_thread
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.transaction import Transaction
-from aggregator.steward.survey.synthetic.synthetic import ENDINGS, Synthetic, synthetic_of
+from aggregator.steward.survey.synthetic.making import synthetic_of
+from aggregator.steward.survey.synthetic.synthetic import ENDINGS, Synthetic
 from aggregator.steward.survey.synthetic.told import Told
 
 _KEPT = 16

@@ -222,7 +222,7 @@ class SurveyResults:
             ParameterError: There is no such window, nothing between questions stands out from the
                 noise, or no two questions are in a table.
         """
-        from aggregator.steward.survey.synthetic.synthetic import synthetic_of
+        from aggregator.steward.survey.synthetic.making import synthetic_of
         from aggregator.steward.survey.synthetic.told import Told
 
         meaning, batches, names = self._chosen_windows(windows or (window,))

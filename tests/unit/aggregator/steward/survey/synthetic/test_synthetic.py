@@ -12,8 +12,9 @@ import pytest
 from aggregator.collector.results import Batch
 from aggregator.errors import ParameterError
 from aggregator.steward.survey import Plan, plan, survey_from_toml
-from aggregator.steward.survey.synthetic import synthetic
-from aggregator.steward.survey.synthetic.synthetic import MOST_ROWS, RULES, Synthetic, synthetic_of
+from aggregator.steward.survey.synthetic import making
+from aggregator.steward.survey.synthetic.making import MOST_ROWS, synthetic_of
+from aggregator.steward.survey.synthetic.synthetic import RULES, Synthetic
 from aggregator.steward.survey.synthetic.told import Told
 from tests.support.synthetic_surveys import Entries, meaning_of, planned, release, survey_text
 
@@ -203,6 +204,6 @@ def test_a_question_in_no_table_is_independent_and_named() -> None:
 
 
 def test_too_many_answers_together_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(synthetic, "MOST_ENTRIES", 11)
+    monkeypatch.setattr(making, "MOST_ENTRIES", 11)
     with pytest.raises(ParameterError, match="have 12 answers together"):
         made(ASKED, RELEASE)

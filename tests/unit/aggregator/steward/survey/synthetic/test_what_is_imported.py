@@ -9,7 +9,7 @@ NEW = ("scipy", "pandas", "polars", "matplotlib", "jax", "mbi")
 def test_nothing_heavy_is_imported() -> None:
     script = (
         "import sys\n"
-        "import aggregator.steward.survey.synthetic.synthetic\n"
+        "import aggregator.steward.survey.synthetic.making\n"
         "import aggregator.steward.survey.synthetic.of_pairs\n"
         "import aggregator.steward.survey.synthetic.three_answers\n"
         f"print([each for each in {NEW} if each in sys.modules])\n"
