@@ -1,24 +1,32 @@
 """Reports count with a permit of their window, once, whatever people or a leader try."""
 
 import dataclasses
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import anyio
 import pytest
 
 from aggregator.codec import decode
 from aggregator.dap.extensions import Extension
+from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import AggregationJobInitReq, AggregationJobResp, Report
 from aggregator.protocol import reports as sealing
 from aggregator.protocol.permit_lists import listed
 from aggregator.protocol.reports import prepare_reports, seal_report
 from aggregator.protocol.task import Task
 from aggregator.service.config import HelperSettings, LeaderSettings
+from aggregator.service.leader.uploads import Grouping
 from aggregator.service.runtime.report_ages import forget_old_ids
+from aggregator.service.storage.engine.objects import objects_at
 from aggregator.service.storage.operator.permits import add_permits
+from aggregator.service.storage.reports import bodies
 from aggregator.service.storage.reports.counters import Stage
 from tests.integration.test_crashes import Killer, persistent_upload, persistent_work
+from tests.support.engines import ON_SQLITE
 from tests.support.pair import LEADER_TOKEN, NOW, Pair
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.permitted import (
     OTHER_ID,
     PERMITS,
@@ -38,6 +46,7 @@ from tests.support.tasks import make_task
 
 WINDOW_START = NOW - NOW % WINDOW_SECONDS
 LATER = NOW + WINDOW_SECONDS
+THIRD_ID = TaskId(bytes([255]) * 32)
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -257,6 +266,106 @@ async def test_a_permit_is_good_for_one_task_of_its_domain(pair: Pair) -> None:
     assert await collected(pair) == (1, 1, 1, 0)
     # A leader that lets it in twice gains nothing.
     assert await answers(pair, await reports_of(pair, SECRETS[:1], [3])) == ["permit_spent"]
+
+
+async def test_uploads_to_two_tasks_of_a_domain_in_one_transaction_spend_a_permit_once(
+    pair: Pair,
+) -> None:
+    other = await with_other(pair)
+    plain = make_task(id=str(THIRD_ID), privacy={"mechanism": "None", "window": 2})
+    await pair.provision(plain)
+    begun: Counter[str] = Counter()
+
+    def note(name: str, moment: str) -> None:
+        begun[name] += moment == "begin"
+
+    pair.leader.on_moment = note
+    pair.leader.grouping = Grouping(delay_seconds=PATIENCE_SECONDS, reports=13)
+    pair.leader.restart()
+    sent = [
+        (pair.task, await reports_of(pair, SECRETS[:6], [0] * 6)),
+        (other, await reports_of(pair, SECRETS[4:9], [1] * 5, task=other)),
+        (plain, await pair.reports([2, 2], task=plain)),
+    ]
+    async with anyio.create_task_group() as tasks:
+        refused: dict[str, list[str]] = {}
+
+        async def upload(task: Task, reports: list[Report]) -> None:
+            refused[str(task.task_id)] = names(pair, await pair.upload(reports, task))
+
+        for task, reports in sent:
+            tasks.start_soon(upload, task, reports)
+    assert begun["upload"] == 1
+    # The first task by its id takes what both want.
+    assert refused == {
+        str(pair.task.task_id): [],
+        str(other.task_id): ["permit_spent"] * 2,
+        str(plain.task_id): [],
+    }
+    assert spent(pair.leader) == 9
+    pair.leader.grouping = None
+    pair.leader.restart()
+    pair.task = other
+    assert await collected(pair) == (0, 3, 0, 0)
+
+
+async def test_whoever_has_the_list_or_has_seen_openings_has_no_permit(pair: Pair) -> None:
+    """A stolen list, an id that was seen, and what a helper learns of reports that it counts."""
+    window = windows(pair.leader)[0].window
+    hashes = [PERMITS.entry_of(SECRETS[0], window)]
+    used = openings(pair.task, SECRETS[:1])
+    hashes.append(PERMITS.report_id(used[0]))
+    stolen = await pair.reports([3, 3], openings=hashes)
+    assert names(pair, await pair.upload(stolen)) == ["permit_unknown"] * 2
+    assert names(pair, await pair.upload(await reports_of(pair, SECRETS[:3], [0, 0, 0]))) == []
+    await pair.work_until_idle()
+    seen = await pair.reports([3], openings=used)
+    assert names(pair, await pair.upload(seen)) == ["permit_spent"]
+    assert await collected(pair) == (3, 0, 0, 0)
+
+
+def files_of_helper(folder: Path) -> dict[Path, bytes]:
+    """Return the files of the helper's store."""
+    return {each: each.read_bytes() for each in folder.glob("helper.sqlite*")}
+
+
+def put_back(folder: Path, files: dict[Path, bytes]) -> None:
+    for each in folder.glob("helper.sqlite*"):
+        each.unlink()
+    for each, data in files.items():
+        each.write_bytes(data)
+
+
+@ON_SQLITE
+async def test_a_store_that_was_set_back_forgets_sums_and_spent_permits_together(
+    pair: Pair, tmp_path: Path
+) -> None:
+    before = files_of_helper(tmp_path)
+    sent = await reports_of(pair, SECRETS[:3], [0, 1, 2])
+    assert await answers(pair, sent) == ["counted"] * 3
+    pair.helper.database.close()
+    put_back(tmp_path, before)
+    pair.helper.start()
+    assert spent(pair.helper) == 0
+    assert await answers(pair, sent) == ["counted"] * 3
+    assert spent(pair.helper) == 3
+
+
+async def test_permits_are_spent_where_bodies_lie_in_object_storage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bodies, "LEAST_BYTES", 1)
+    async with permitted_pair(tmp_path) as pair:
+        place = tmp_path / "objects"
+        place.mkdir()
+        pair.leader.make_objects = lambda: objects_at(f"file://{place}")
+        pair.leader.restart()
+        sent = await reports_of(pair, SECRETS[:4], [0, 1, 1, 2])
+        assert names(pair, await pair.upload(sent)) == []
+        assert [each for each in place.rglob("*") if each.is_file()]
+        again = await reports_of(pair, SECRETS[:4], [3] * 4)
+        assert names(pair, await pair.upload(again)) == ["permit_spent"] * 4
+        assert await collected(pair) == (1, 2, 1, 0)
 
 
 async def test_tasks_of_different_domains_ask_for_different_permits(pair: Pair) -> None:

@@ -22,11 +22,13 @@ from aggregator.client import (
 )
 from aggregator.client.sender import Later, Refused
 from aggregator.client.verdicts import SEVERAL_DAYS
+from aggregator.dap.ids import encode_base64url
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import DAY
 from aggregator.errors import ParameterError
+from aggregator.protocol.permit_codes import code_of, name_of
 from aggregator.protocol.requirements import Requirements
-from aggregator.protocol.task_file import task_to_toml, tasks_to_json
+from aggregator.protocol.task_file import task_from_toml, task_to_toml, tasks_to_json
 from tests.support.clock import ManualClock
 from tests.support.surveys import VISITS, department, task_of
 from tests.support.tasks import make_task
@@ -252,3 +254,28 @@ def test_each_row_of_a_table_is_accepted_or_left_out_also_a_persons_second(
     assert (interrupted.reason, interrupted.waiting.total()) == ("unreachable", 5)
     done = world.begin().upload(rows)
     assert (done.counted, done.before.total(), done.waiting.total()) == (5, 5, 0)
+
+
+def test_a_survey_that_counts_only_personal_links_is_answered_by_their_codes(
+    world: World,
+) -> None:
+    domain = encode_base64url(bytes(range(32)))
+    task = task_from_toml(f'{task_to_toml(task_of(ASKED))}\n[permits]\ndomain = "{domain}"\n')
+    world.file.write_text(tasks_to_json([task]), "utf-8")
+    secret, other = bytes(range(16)), bytes(16)
+    survey = world.begin()
+    with pytest.raises(ParameterError, match="permit: the task counts only reports with one"):
+        survey.put({}, person="17")
+    with pytest.raises(ParameterError, match="permit: the code has a slip in it"):
+        survey.put({}, permit="0" * 27 + "1")
+    report = survey.put({"hours": 3}, permit=code_of(secret))
+    assert task.permits is not None
+    assert report == task.permits.report_id(task.opening(secret, world.clock.now()))
+    with pytest.raises(AlreadyAnswered):
+        survey.put({}, permit=code_of(secret).upper())
+    survey.put({}, permit=code_of(other), person="of the family")
+    world.leader.turns = [says(ReportError.PERMIT_SPENT)]
+    survey.reporter.flush()
+    spent = Outcome(State.REFUSED, "permit_spent")
+    assert survey.answered(name_of(secret)) == spent
+    assert {person for _, person, _, _ in world.settled} == {name_of(secret), "of the family"}
