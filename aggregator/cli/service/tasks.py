@@ -328,6 +328,7 @@ def check(
 
 def describe_privacy(task: "Task") -> str:
     """Return a task's guarantee and its cost in accuracy, for a reader."""
+    from aggregator.dap.ids import encode_base64url
     from aggregator.dp.utility import DEFAULT_CONFIDENCE, PERCENT
     from aggregator.protocol.budget import horizon, promise_of_all
     from aggregator.protocol.groups import group_in_words
@@ -353,6 +354,11 @@ def describe_privacy(task: "Task") -> str:
     if promise is not None:
         lines.append(promise)
     lines.append(_describe_persons(task))
+    if task.permits is not None:
+        lines.append(
+            "only reports with a permit count, each permit once at both aggregators: domain "
+            f"{encode_base64url(task.permits.domain)}"
+        )
     if (group := group_in_words(task)) is not None:
         lines.append(group)
     return "\n".join(lines)

@@ -11,6 +11,7 @@ from aggregator.cli.service.parties import open_aggregator
 from aggregator.cli.service.taking_part import take_part
 from aggregator.clock import SystemClock
 from aggregator.codec import encode
+from aggregator.dap.ids import encode_base64url
 from aggregator.dap.profile import Role
 from aggregator.protocol.permit_lists import Replacements, listed, read_replacements, write_lists
 from aggregator.protocol.provisioning import provision
@@ -149,3 +150,11 @@ def test_what_cannot_be_done_is_said(
     done = permits(folder, name, *paths)
     assert done.returncode != 0
     assert reason in done.stderr
+
+
+def test_what_a_task_takes_is_said_of_it(folder: Path) -> None:
+    said = run_here("task", "check", folder / "task.toml").stdout
+    assert said.endswith(
+        "only reports with a permit count, each permit once at both aggregators: domain "
+        f"{encode_base64url(DOMAIN)}\n"
+    )

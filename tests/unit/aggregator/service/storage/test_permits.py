@@ -1,5 +1,6 @@
 """Permits in a store: given out, spent, replaced and ended."""
 
+import contextlib
 import dataclasses
 import threading
 from collections import Counter
@@ -29,17 +30,17 @@ from aggregator.service.storage.operator.permits import (
     replace_permits,
 )
 from aggregator.service.storage.reports.permits import Presented, spend
+from aggregator.service.storage.secrets.crypter import Crypter
 from aggregator.service.storage.tasks.forgetting import forget
 from aggregator.service.storage.tasks.tasks import TaskRecord, end_task, put_task
 from tests.support.engines import ON_POSTGRESQL
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.permitted import DOMAIN, OTHER_ID, PERMITS, SECRETS, permitted
-from tests.support.store import VERIFY_KEY, make_store
+from tests.support.store import STORE_KEY, VERIFY_KEY, make_store, store_url
 
 OTHER = OTHER_ID.value
 FIRST = 21
 W = range(FIRST, FIRST + 3)
-ONE, TWO = permitted(), permitted(OTHER_ID)
 OLD, NEW = SECRETS[0], b"new secret of 16"
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -251,6 +252,46 @@ def test_windows_that_are_ended_are_refused_and_deleted(
     assert replace_permits(store, Replacements(DOMAIN, pairs)).windows == {}
     assert use(store, FIRST, report_ids(FIRST, [OLD, NEW])) == ["permit_of_another_window"] * 2
     assert use(store, FIRST + 2, report_ids(FIRST + 2, [NEW])) == [""]
+
+
+class Killed(BaseException):
+    """The command's process ended here."""
+
+
+@pytest.mark.parametrize("moment", ["before commit", "committed"])
+@pytest.mark.parametrize("place", range(10))
+def test_a_command_that_dies_is_repeated_and_leaves_what_it_would_have_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: int, moment: str
+) -> None:
+    """It dies at each of its transactions in turn, before and after the commit."""
+    monkeypatch.setattr(operator, "ROWS_PER_STEP", 8)
+    store = opened(tmp_path)
+    seen = 0
+
+    def die(name: str, at: str) -> None:
+        nonlocal seen
+        if name.rsplit(maxsplit=1)[-1] == "permits" and at == moment:
+            seen += 1
+            if seen == place + 1:
+                raise Killed
+
+    mortal = Database.open(store_url(tmp_path), Crypter([STORE_KEY]), None, die)
+
+    def work(database: Database) -> None:
+        give(database, W[:2])
+        pairs = [(*entries(FIRST, [OLD]), *entries(FIRST, [NEW]))]
+        replace_permits(database, Replacements(DOMAIN, {FIRST: pairs}))
+        end_permits(database, DOMAIN, FIRST + 1)
+
+    with contextlib.suppress(Killed):
+        work(mortal)
+    assert seen == place + 1
+    work(store)
+    assert rows(store) == (10, 0)
+    assert use(store, FIRST, report_ids(FIRST, [OLD, NEW])) == ["permit_of_another_window"] * 2
+    assert use(store, FIRST + 1, report_ids(FIRST + 1)) == [""] * 10
+    for each in (store, mortal):
+        each.close()
 
 
 def test_with_its_last_task_a_domain_is_forgotten_for_ever(store: Database) -> None:
