@@ -71,9 +71,7 @@ def open_shares(
     frame = _Frame.of(task, role)
     input_shares, faults = frame.removed_from(plaintexts)
     if frame.permit_size:
-        faults |= _other_permits(
-            task, frame, plaintexts, strings(sealed.take(places).nonces), faults
-        )
+        faults |= _other_permits(task, frame, plaintexts, strings(sealed.nonces[places]), faults)
     rejected |= {opened[place]: fault for place, fault in faults.items()}
     kept = [place for place in range(len(opened)) if place not in faults]
     rows = np.array([opened[place] for place in kept], np.intp)

@@ -87,6 +87,18 @@ async def test_reports_with_a_permit_count_once_and_a_repetition_is_silent(pair:
         assert [(each.given, each.spent) for each in windows(service)] == [(10, 5), (10, 0)]
 
 
+async def test_the_next_draft_has_the_same_words_for_permits(tmp_path: Path) -> None:
+    async with permitted_pair(tmp_path, permitted(profile="dap-19")) as pair:
+        first = await reports_of(pair, SECRETS[:3], [0, 1, 2])
+        assert names(pair, await pair.upload(first)) == []
+        again = await reports_of(pair, SECRETS[:1], [3])
+        guessed = await pair.reports([1], openings=[bytes(16)])
+        refused = await pair.upload([*again, *guessed])
+        assert [each.error for each in refused.status] == [243, 241]
+        assert await answers(pair, guessed) == ["permit_unknown"]
+        assert await collected(pair) == (1, 1, 1, 0)
+
+
 async def test_strangers_are_refused_before_anything_is_stored(pair: Pair) -> None:
     plain = make_task(privacy={"mechanism": "None", "window": 2})
     without = await pair.reports([1], task=plain)
@@ -214,6 +226,20 @@ async def test_a_share_without_its_permit_and_one_with_a_foreign_extension_are_t
     renamed = pair.task.profile.at_aggregation
     assert len(renamed)  # this draft calls a foreign extension an invalid message
     assert said == ["invalid_message", "permit_missing", "invalid_message"]
+
+
+async def test_a_share_that_does_not_open_is_refused_whatever_its_permit(pair: Pair) -> None:
+    honest, other = await reports_of(pair, SECRETS[:2], [1, 1])
+    sealed = honest.helper_encrypted_input_share
+    changed = dataclasses.replace(
+        honest,
+        helper_encrypted_input_share=dataclasses.replace(
+            sealed, payload=sealed.payload[:-1] + bytes([sealed.payload[-1] ^ 1])
+        ),
+    )
+    assert await answers(pair, [changed]) == ["hpke_decrypt_error"]
+    assert await answers(pair, [changed, other]) == ["hpke_decrypt_error", "counted"]
+    assert await answers(pair, [honest]) == ["counted"]
 
 
 async def test_a_leader_that_sends_a_report_again_counts_it_once(pair: Pair) -> None:

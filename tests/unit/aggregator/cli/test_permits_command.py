@@ -143,13 +143,16 @@ def test_windows_that_are_over_are_ended_and_others_are_not(folder: Path) -> Non
 def test_what_cannot_be_done_is_said(
     folder: Path, name: str, arguments: list[str], reason: str
 ) -> None:
-    (folder / "foreign.list").write_bytes(write_lists([listed(bytes(32), {0: [bytes(16)]})]))
+    ours = listed(DOMAIN, {TODAY: entries(TODAY)})
+    foreign = listed(bytes(32), {0: [bytes(16)]})
+    (folder / "foreign.list").write_bytes(write_lists([ours, foreign]))
     (folder / "plain.toml").write_text(task_to_toml(make_task()))
     (folder / "always.toml").write_text(task_to_toml(permitted(window=None)))
     paths = [folder / each if "." in each or each == "missing" else each for each in arguments]
     done = permits(folder, name, *paths)
     assert done.returncode != 0
     assert reason in done.stderr
+    assert counted(folder) == []  # of two lists, one of which is of no task here, none is added
 
 
 def test_what_a_task_takes_is_said_of_it(folder: Path) -> None:
