@@ -487,24 +487,46 @@ def test_in_a_window_of_letters_the_report_goes_to_the_tossed_place_and_tells_on
     ]
 
 
-def test_who_came_too_late_with_one_of_two_reports_is_told_so(
+def test_who_came_too_late_with_both_or_with_one_of_two_reports_is_told_so(
     browser: Browser, asked: tuple[Site, Task]
 ) -> None:
     site, task = asked
     site.pair.clock.advance(7 * DAY)
-    now = datetime.fromtimestamp(site.pair.clock.now(), UTC)
-    for said in ("Your answers are counted.", "Not all of your answers were counted"):
+    _, tasks = site.asked.texts["hurts"]
+    own = str(task.task_id)
+
+    def answers(said: str, refused: str = "") -> None:
+        """Answer both, while uploads to a task do not come through until the week is collected."""
         with visiting(browser, site.address) as visit:
             page = see(visit, now)
+            if refused:
+                page.route(f"**/{refused}/reports", lambda route: route.abort())
             answer(page, "surgery", "1", ["food"], "a knee")
             send(page)
+            if refused:
+                says(page, "Your answers are kept on this device")
+                collect()
+                page.unroute(f"**/{refused}/reports")
+                page.evaluate("dispatchEvent(new Event('online'))")
             says(page, said)
-        if said == "Your answers are counted.":
-            site.pair.clock.advance(7 * DAY)
-            _, tasks = site.asked.texts["hurts"]
-            site.collect(tasks[PLACE], week_of(task, now))
-            # They were held up after they had been dated.
-            site.ahead = dict.fromkeys(site.ahead, -7 * DAY)
+            visit._faults.clear()  # the console says of a request that it failed
+
+    def collect() -> None:
+        """Let this week be collected of the place; who answers was held up after dating it."""
+        site.pair.clock.advance(7 * DAY)
+        site.collect(tasks[PLACE], week_of(task, now))
+        site.ahead = dict.fromkeys(site.ahead, -7 * DAY)
+
+    now = datetime.fromtimestamp(site.pair.clock.now(), UTC)
+    answers("Your answers are counted.")
+    collect()
+    # What is collected of one task is closed in all: nobody's answers are divided by that.
+    answers("Your answers came too late to be counted.")
+    site.ahead = dict.fromkeys(site.ahead, 0)
+    now = datetime.fromtimestamp(site.pair.clock.now(), UTC)
+    answers("Your answers are counted.")
+    # They are divided by a network that took one of two reports in time.
+    answers("Not all of your answers were counted", refused=own)
     site.ahead = dict.fromkeys(site.ahead, 0)
 
 
