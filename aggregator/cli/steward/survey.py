@@ -11,6 +11,7 @@ import typer
 
 from aggregator.cli.options import InsecureHttp, OfProfile, Up
 from aggregator.cli.steward.survey_form import form
+from aggregator.cli.steward.survey_invite import invite
 from aggregator.cli.steward.survey_making import check_people, planned_of, survey_in, tasks_of
 from aggregator.cli.steward.survey_rehearse import rehearse
 from aggregator.cli.steward.survey_results import collect, results
@@ -35,6 +36,12 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True, help="Ask people a survey: check it, make its task, upload answers."
+)
+
+_BY_INVITATION = "by invitation: one answer of each personal link (`prio survey invite`) and window"
+_BY_OPEN_LINK = (
+    "by an open link: nothing limits how often somebody answers; ten thousand false answers count "
+    "like ten thousand true ones"
 )
 
 SurveyFile = Annotated[Path, typer.Argument(metavar="SURVEY.toml", help="The survey file.")]
@@ -121,6 +128,15 @@ def new(
         str | None, typer.Option(help="The output of `prio collector config` at the collector.")
     ] = None,
     profile: OfProfile = "dap-18",
+    permits_of: Annotated[
+        Path | None,
+        typer.Option(
+            "--permits-of",
+            metavar="task.toml",
+            help="The public file of a former survey by invitation: its personal links stay good, "
+            "and who has answered it in a window does not answer this one in that window.",
+        ),
+    ] = None,
     insecure_http: InsecureHttp = False,
     replaces: Annotated[
         bool,
@@ -160,6 +176,8 @@ def new(
             )
         if profile != "dap-18":
             raise ParameterError("profile: a trial on one machine follows dap-18: give --out")
+        if permits_of is not None:
+            raise ParameterError("permits-of: a trial on one machine has links of its own")
         _add_to_local_parties(folder, survey, text, replaces=replaces)
         return
     if replaces:
@@ -172,7 +190,8 @@ def new(
     assert out and leader and helper and collector_config  # noqa: S101, PT018  none is missing
     config = collector_config_of(collector_config)
     planned, texts = planned_of(survey)
-    task, of_texts = tasks_of(survey, planned, texts, config, leader, helper, profile)
+    former = None if permits_of is None else survey_of(permits_of)[0]
+    task, of_texts = tasks_of(survey, planned, texts, config, leader, helper, profile, former)
     some = task or next(tasks[0] for _, tasks in of_texts.values())
     check_endpoints(some, insecure_http=insecure_http)
     public = write_survey(task, of_texts, out)
@@ -280,6 +299,10 @@ app.command(
     epilog="Example: prio survey sheet made/task.toml --link https://…/form.html --out sheet.html"
 )(sheet)
 app.command(
+    epilog="Example: prio survey invite made/task.toml --people people.csv "
+    "--page https://…/form.html --out links"
+)(invite)
+app.command(
     epilog="Example: prio survey upload made/task.toml answers.csv --time-column visited_at"
 )(upload)
 app.command(
@@ -323,7 +346,8 @@ def _print_plan(survey: "Survey", planned: "Plan | None", texts: "Sequence[Plann
         for name, times in planned.rivals.items():
             print(f"noise: {planned.mechanism.name}; {name} would be {times:.3g} times as large")
     for text in texts:
-        print(text_line(text, survey.budget.epsilon))
+        by_invitation = survey.is_by_invitation
+        print(text_line(text, survey.budget.epsilon, is_by_invitation=by_invitation))
         if text.asked.ask_if:
             print(f"    asked only if {asked_if(text.asked)}; others count as no answer")
     of_all = ["with every answer"] if planned else []
@@ -332,6 +356,7 @@ def _print_plan(survey: "Survey", planned: "Plan | None", texts: "Sequence[Plann
     print(f"one person: one report per window {reports}, {_cost(survey, planned, texts)}")
     opens, closes = (int(each.timestamp()) for each in (survey.first, survey.closes))
     print(f"answers of any other time are refused: {IN_UTC.period(opens, closes)}")
+    print(_BY_INVITATION if survey.is_by_invitation else _BY_OPEN_LINK)
     if not planned:
         return
     print(

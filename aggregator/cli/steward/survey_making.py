@@ -4,13 +4,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aggregator.cli.steward.survey_texts import text_tasks
+from aggregator.cli.steward.survey_texts import permits_of, text_tasks
 from aggregator.clock import SystemClock
+from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from aggregator.client.survey.asked_survey import AskedSurvey
     from aggregator.client.text.beside_survey import AskedTexts
     from aggregator.dap.hpke import HpkeConfig
     from aggregator.protocol.task import Task
@@ -51,18 +53,66 @@ def tasks_of(
     leader: str,
     helper: str,
     profile: str = "dap-18",
+    former: "AskedSurvey | None" = None,
 ) -> "tuple[Task | None, AskedTexts]":
-    """Make the task of a survey, unless it has text questions only, and theirs."""
+    """Make the task of a survey, unless it has text questions only, and theirs.
+
+    If answers count by invitation, links of a `former` survey are links of this one.
+    """
     from aggregator.cli.service.task_making import make_task
     from aggregator.steward.survey import task_tables
 
-    of_texts = text_tasks(survey, texts, config, leader, helper, profile)
+    domains = _domains_of(survey, texts, former)
+    of_texts = text_tasks(survey, texts, config, leader, helper, profile, domains)
     if planned is None:
         return None, of_texts
     made = task_tables(survey, planned, texts)
     parties = {"leader": leader, "helper": helper, "profile": profile}
-    task = make_task(config, made.vdaf, made.privacy, **parties, **made.settings)
+    permits = permits_of(domains, "")
+    task = make_task(config, made.vdaf, made.privacy, **parties, **made.settings, **permits)
     return task, of_texts
+
+
+def _domains_of(
+    survey: "Survey", texts: "Sequence[PlannedText]", former: "AskedSurvey | None"
+) -> "Mapping[str, bytes]":
+    """Return what permits are good for: the survey's report, under "", and each text question.
+
+    A question that a former survey asked, too, keeps its domain, and so whoever answered it in a
+    window does not do so again.
+    """
+    from aggregator.protocol.permits import DOMAIN_SIZE
+
+    kept = {} if former is None else _kept_domains(survey, former)
+    if not survey.is_by_invitation:
+        return {}
+    entropy = SystemEntropy()
+    names = [each.asked.name for each in texts]
+    return {
+        name: kept[name] if name in kept else entropy.bytes(DOMAIN_SIZE)
+        for name in (["", *names] if survey.questions else names)
+    }
+
+
+def _kept_domains(survey: "Survey", former: "AskedSurvey") -> "Mapping[str, bytes]":
+    """Return the domains of a former survey, or refuse one whose links cannot stay."""
+    if not survey.is_by_invitation:
+        raise ParameterError('permits-of: the survey file must have answers = "by invitation"')
+    tasks = {name: some[0] for name, (_, some) in former.texts.items()}
+    if former.task is not None:
+        tasks[""] = former.task
+    kept = {name: task.permits.domain for name, task in tasks.items() if task.permits is not None}
+    if not kept:
+        raise ParameterError("permits-of: that survey counts answers of everybody who has its link")
+    window, unit = former.first.policy.window, former.first.time_precision
+    assert window is not None  # noqa: S101  as a survey's tasks have
+    here = survey.windows
+    if (window.length * unit, window.start * unit) != (here.seconds, here.offset):
+        raise ParameterError(
+            "permits-of: the survey's windows must be those of the former one, because each of its "
+            "permits is of one of them"
+        )
+    return kept
 
 
 def check_people(survey: "Survey", people: int) -> None:

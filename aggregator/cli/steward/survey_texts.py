@@ -73,16 +73,18 @@ def text_tasks(
     leader: str,
     helper: str,
     profile: str = "dap-18",
+    domains: Mapping[str, bytes] = MappingProxyType({}),
 ) -> "dict[str, tuple[TextQuestion, Sequence[Task]]]":
-    """Make the tasks of a survey's text questions."""
+    """Make the tasks of a survey's text questions, each of which may have a domain of permits."""
     from aggregator.cli.service.task_making import make_task
     from aggregator.steward.survey.bundle import text_tables
 
     parties = {"leader": leader, "helper": helper, "profile": profile}
     found: dict[str, tuple[TextQuestion, Sequence[Task]]] = {}
     for each in texts:
+        permits = permits_of(domains, each.asked.name)  # one for all its tasks
         tasks = [
-            make_task(config, made.vdaf, made.privacy, **parties, **made.settings)
+            make_task(config, made.vdaf, made.privacy, **parties, **made.settings, **permits)
             for made in text_tables(survey, each)
         ]
         each.question.check(tasks)
@@ -90,7 +92,16 @@ def text_tasks(
     return found
 
 
-def text_line(planned: "PlannedText", budget: "Fraction | None") -> str:
+def permits_of(domains: Mapping[str, bytes], name: str) -> dict[str, dict[str, str]]:
+    """Return the `[permits]` table of a question's tasks; empty if they have none."""
+    from aggregator.dap.ids import encode_base64url
+
+    return {"permits": {"domain": encode_base64url(domains[name])}} if name in domains else {}
+
+
+def text_line(
+    planned: "PlannedText", budget: "Fraction | None", *, is_by_invitation: bool = False
+) -> str:
     """Return a line that says how a text question is asked, and what will be found.
 
     The budget is the epsilon of a person and window.
@@ -102,8 +113,13 @@ def text_line(planned: "PlannedText", budget: "Fraction | None") -> str:
         if surely < people
         else f"finds nothing that fewer than all of {people:,} people write"
     )
+    kept = (
+        "in one of which each personal link counts in a window"
+        if is_by_invitation
+        else "of which each client keeps to one, which no aggregator can check"
+    )
     return (
-        f"{planned.asked.name} (text): {question.tasks} tasks of {question.length} buckets, of "
-        f"which each client keeps to one, which no aggregator can check; {found}; "
+        f"{planned.asked.name} (text): {question.tasks} tasks of {question.length} buckets, "
+        f"{kept}; {found}; "
         f"{float(100 * question.epsilon / (budget or 1)):.3g} % of what a person pays"
     )

@@ -55,6 +55,7 @@ def rehearsal_of(survey: Survey, now: datetime, windows: int, population: str) -
         update={
             "title": f"{MADE_UP}{survey.title}"[:_LONGEST_TITLE],
             "asked": population,
+            "answers": "by open link",  # nobody is invited
             "first": first,
             "until": first + survey.releases * length,
         }

@@ -94,6 +94,7 @@ class Survey(BaseModel):
         until: When the last window ends, if that is before all windows of the budget are over.
         min_batch_size: The fewest answers that are released together.
         max_reports: The most reports in one window.
+        answers: Whose count: everybody's who has the survey's link, or one of each personal link.
         budget: The budget of a person.
         by: A question by whose answers every other question is shown as well, if it can be.
         tables: Pairs of questions, the answers to the first by those to the second; or all pairs.
@@ -111,6 +112,7 @@ class Survey(BaseModel):
     until: datetime | None = None
     min_batch_size: int = Field(ge=1)
     max_reports: int = Field(ge=1, default=1_000_000)
+    answers: Literal["by open link", "by invitation"] = "by open link"
     budget: Budget
     by: str | None = None
     tables: Literal["all"] | Annotated[tuple[Pair, ...], Field(strict=False)] = ()
@@ -156,6 +158,11 @@ class Survey(BaseModel):
         asked = [each.question.simplest for each in self.questions]
         for of, by in () if self.tables == "all" else self.tables:
             Table.of_pair(asked, of, by)
+
+    @property
+    def is_by_invitation(self) -> bool:
+        """Whether only answers with a personal link count."""
+        return self.answers == "by invitation"
 
     @property
     def budget_of_a_report(self) -> Budget:

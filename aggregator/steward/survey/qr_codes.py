@@ -8,7 +8,7 @@ from itertools import groupby
 
 from aggregator.errors import ParameterError
 from aggregator.service.web.pages.frame import confined
-from aggregator.service.web.pages.html import Html, isolated, tag
+from aggregator.service.web.pages.html import Html, isolated, join, tag
 
 MOST_BYTES = 2_331
 """The bytes of the largest code of which 15 % may be unreadable (ISO/IEC 18004, level M)."""
@@ -30,6 +30,8 @@ code{font:.85rem/1.4 ui-monospace,monospace}
 .alone section{padding:1.5cm 1cm;outline:0}
 .alone h1{font-size:2.2rem}.alone p{font-size:1.3rem}.alone svg{width:min(100%,11cm)}
 .alone code{font-size:1.1rem}
+.note{margin:1cm;font-weight:bold}
+@media print{.note{display:none}}
 @page{margin:1cm}
 """
 
@@ -74,7 +76,9 @@ def _runs(row: Iterable[int]) -> Iterator[tuple[int, int]]:
         place += length
 
 
-def printed_links(title: str, text: str, links: Sequence[str], lang: str = "en") -> str:
+def printed_links(
+    title: str, text: str, links: Sequence[str], lang: str = "en", note: str = ""
+) -> str:
     """Return a page to print: a sheet for one link, or a card to cut out for each of several.
 
     Args:
@@ -82,6 +86,7 @@ def printed_links(title: str, text: str, links: Sequence[str], lang: str = "en")
         text: What to do with a link.
         links: The links, in the order of the cards.
         lang: The language of the words.
+        note: What whoever prints the cards is told, on the screen only.
 
     Raises:
         ParameterError: There is no link, or one that no code can hold.
@@ -99,4 +104,6 @@ def printed_links(title: str, text: str, links: Sequence[str], lang: str = "en")
         )
         for number, link in enumerate(links)
     ]
-    return confined(title, tag("main", *cards, class_="alone" if alone else None), _STYLE, lang)
+    told = [tag("p", isolated(note), class_="note")] if note else []
+    main = tag("main", *cards, class_="alone" if alone else None)
+    return confined(title, join([*told, main]), _STYLE, lang)
