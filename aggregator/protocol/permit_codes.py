@@ -9,6 +9,9 @@ from typing import Final
 from aggregator.errors import ParameterError
 from aggregator.protocol.permits import SIZE, TAG
 
+LINKED: Final = "#p="
+"""What a link has between the address of a page and a code; browsers send nothing behind # on."""
+
 _LETTERS: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 _COUNT: Final = 28
 _GROUP: Final = 4
@@ -28,8 +31,11 @@ def code_of(secret: bytes) -> str:
 def secret_of(code: str) -> bytes:
     """Return the secret of a code: in any case, with o for 0, i or l for 1, and any signs between.
 
+    Or of the link that ends with it.
+
     Raises `ParameterError` if it is none; the message does not have it.
     """
+    code = code.rpartition(LINKED)[2]
     known = [_VALUES[letter] for letter in code.lower() if letter in _VALUES]
     others = [letter for letter in code if letter.isalnum() and letter.lower() not in _VALUES]
     if len(known) != _COUNT or others:

@@ -1,11 +1,13 @@
 """A hospital's weekly survey, and the task that it is planned as."""
 
+import hashlib
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from aggregator.dap.ids import encode_base64url
 from aggregator.protocol.task import Task
-from aggregator.steward.survey import plan, survey_from_toml, task_tables
+from aggregator.steward.survey import Survey, plan, survey_from_toml, task_tables
 from tests.support.tasks import make_task
 
 FIRST = datetime(2026, 11, 2, tzinfo=UTC)
@@ -43,7 +45,14 @@ def task_of(survey: str, **settings: object) -> Task:
     """Return the task of a survey's text."""
     parsed = survey_from_toml(survey, FIRST)
     tables = task_tables(parsed, plan(parsed))
-    return make_task(tables.vdaf, tables.privacy, **tables.settings, **settings)
+    permits = permits_in(parsed, "")
+    return make_task(tables.vdaf, tables.privacy, **tables.settings, **permits, **settings)
+
+
+def permits_in(survey: Survey, question: str) -> dict[str, dict[str, str]]:
+    """Return the permits of a survey's own task, or of a text question's, if it has any."""
+    domain = hashlib.sha256(f"domain {question}".encode()).digest()
+    return {"permits": {"domain": encode_base64url(domain)}} if survey.is_by_invitation else {}
 
 
 def every_kind(first: str = "") -> str:

@@ -26,6 +26,7 @@ def task_text(
     vdaf: Mapping[str, str | int] | None = None,
     privacy: Mapping[str, str | int | bool] | None = None,
     interval: Mapping[str, int] | None = None,
+    permits: Mapping[str, str] | None = None,
     **settings: str | int,
 ) -> str:
     """Return a task file: a histogram of four buckets without noise, unless said otherwise."""
@@ -47,6 +48,8 @@ def task_text(
     }
     if interval is not None:
         tables["interval"] = interval
+    if permits is not None:
+        tables["permits"] = permits
     lines = _lines(top | settings)
     for name, table in tables.items():
         lines += ["", f"[{name}]", *_lines(table)]
@@ -57,9 +60,10 @@ def make_task(
     vdaf: Mapping[str, str | int] | None = None,
     privacy: Mapping[str, str | int | bool] | None = None,
     interval: Mapping[str, int] | None = None,
+    permits: Mapping[str, str] | None = None,
     **settings: str | int,
 ) -> Task:
-    return task_from_toml(task_text(vdaf, privacy, interval, **settings))
+    return task_from_toml(task_text(vdaf, privacy, interval, permits, **settings))
 
 
 def _lines(table: Mapping[str, str | int | bool]) -> list[str]:

@@ -11,7 +11,7 @@ from aggregator.protocol.task import Task
 from aggregator.steward.survey import survey_from_toml
 from aggregator.steward.survey.bundle import text_tables
 from aggregator.steward.survey.texts import plan_texts
-from tests.support.surveys import FIRST, task_of
+from tests.support.surveys import FIRST, permits_in, task_of
 from tests.support.tasks import make_task
 
 Texts = dict[str, tuple[TextQuestion, Sequence[Task]]]
@@ -38,7 +38,7 @@ def texts_in(survey: str, **settings: object) -> Texts:
                     made.vdaf,
                     made.privacy,
                     id=_task_id(each.asked.name, place),
-                    **{**made.settings, **settings},
+                    **{**made.settings, **permits_in(parsed, each.asked.name), **settings},
                 )
                 for place, made in enumerate(text_tables(parsed, each))
             ],

@@ -25,6 +25,8 @@ MEANINGS = {
     ReportError.REPORT_DROPPED: "the task has ended, or takes no more reports of that time",
     ReportError.REPORT_TOO_EARLY: "the time lies in the future, or is being collected just now",
     ReportError.VDAF_VERIFY_ERROR: "the aggregators found it invalid, and it does not count",
+    ReportError.PERMIT_SPENT: "another answer was counted for the same personal link",
+    ReportError.PERMIT_OF_ANOTHER_WINDOW: "the personal link does not count in that window",
     ReportError.HPKE_DECRYPT_ERROR: "an aggregator could not open it, and it does not count",
 }
 """What the leader's reasons mean to a client."""
@@ -36,6 +38,7 @@ _REASONS = {
     "not_an_aggregator": "no aggregator answered at {leader} or {helper}",
     "unrecognizedTask": "the task is not known at {leader}",
     "report_too_early": "their time lies in the future, or is being collected just now",
+    "permit_unknown": "no list that {leader} was given has their personal links",
     "too_large": "{leader} takes no request with a report of this size",
 }
 """Why reports wait."""

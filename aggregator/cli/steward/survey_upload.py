@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from aggregator.client import Row, SurveyClient
     from aggregator.client.sender import Sender
+    from aggregator.client.survey.asked_survey import AskedSurvey
     from aggregator.client.table_files.table import Table
     from aggregator.client.text.beside_survey import AskedTexts
     from aggregator.protocol.requirements import Requirements
@@ -71,6 +72,13 @@ def upload(
         typer.Option(
             help="The column that says whose row it is; a person's second row in a window is "
             "refused. If not given, each row belongs to a different person."
+        ),
+    ] = None,
+    link_column: Annotated[
+        str | None,
+        typer.Option(
+            help="The column with each person's personal link, or its code, of a survey by "
+            "invitation: one answer of each counts in a window, wherever else it is sent."
         ),
     ] = None,
     column: Annotated[
@@ -104,7 +112,8 @@ def upload(
             metavar="FILE",
             help="The file that keeps reports until they are settled, and for ever whose answers "
             "were sent, and for text questions each person's toss: a second call leaves these "
-            "people out, and sends what an interrupted one did not. Needs --person-column.",
+            "people out, and sends what an interrupted one did not. Needs --person-column or "
+            "--link-column.",
         ),
     ] = None,
     time_zone: Annotated[
@@ -151,7 +160,7 @@ def upload(
         raise ParameterError(f"answers: give one file of answers, not {len(public)}")
     place = public_file(public[0] if public else None, up)[0]
     asked, meaning = answerable(place)
-    texts = _checked(asked.texts, state, person_column)
+    texts = _checked(asked, state, person_column, link_column)
     check_endpoints(asked.first, insecure_http=insecure_http)
     for each in asked.tasks:
         check_requirements(each, requirements, "this client")
@@ -165,7 +174,14 @@ def upload(
     _check_people(table, questions, is_sent=not dry_run)
     time = _time_column(table) if time_column is None else time_column
     columns = Columns(
-        time, person_column, of_question, decimal_mark, zone, time_format, missing or ()
+        time,
+        link_column or person_column,
+        of_question,
+        decimal_mark,
+        zone,
+        time_format,
+        missing or (),
+        are_links=link_column is not None,
     )
     given = read_answers(table, questions, meaning.windows, columns, meaning.asked_texts)
     for code in given.unseen:
@@ -194,7 +210,8 @@ def upload(
         ) as survey,
     ):
         _check_taken(survey, given, meaning, sender)
-        rows, asked_tasks = _rows(meaning, given), _tasks_of(survey)
+        rows = _rows(meaning, given, are_links=link_column is not None)
+        asked_tasks = _tasks_of(survey)
         total = given.count * len(asked_tasks)
         tell = teller(asked.first)
         found = with_progress(
@@ -272,9 +289,10 @@ def _tasks_of(survey: "SurveyClient") -> "dict[str, list[bytes]]":
     return {name: [each.task_id.value for each in some] for name, some in tasks.items()}
 
 
-def _rows(meaning: "Meaning", answers: "Answers") -> "Iterator[Row]":
+def _rows(meaning: "Meaning", answers: "Answers", *, are_links: bool) -> "Iterator[Row]":
     """Yield what each person answered, window after window."""
     from aggregator.client import Row
+    from aggregator.protocol.permit_codes import name_of, secret_of
 
     for start, of_window in sorted(answers.by_start.items()):
         seconds = int(start.timestamp())
@@ -282,11 +300,27 @@ def _rows(meaning: "Meaning", answers: "Answers") -> "Iterator[Row]":
         persons = answers.persons.get(start, nobody)
         texts = answers.written.get(start, nobody)
         for given, person, written in zip(of_window, persons, texts, strict=True):
-            yield Row(meaning.sheet.measurement(given), dict(written or {}), seconds, person)
+            secret = secret_of(person) if are_links and person is not None else None
+            named = person if secret is None else name_of(secret)
+            entries = meaning.sheet.measurement(given)
+            yield Row(entries, dict(written or {}), seconds, named, secret)
 
 
-def _checked(texts: "AskedTexts", state: Path | None, person: str | None) -> "AskedTexts":
-    """Return a survey's text questions, which need --state; that needs --person-column."""
+def _checked(
+    asked: "AskedSurvey", state: Path | None, person: str | None, link: str | None
+) -> "AskedTexts":
+    """Return a survey's text questions, and refuse columns that do not say whose row is whose."""
+    texts, permits = asked.texts, asked.first.permits
+    if link is not None:
+        if permits is None:
+            raise ParameterError(
+                "link-column: the survey counts everybody's answers, without links"
+            )
+        if person is not None:
+            raise ParameterError("person-column: a person is known by the link (--link-column)")
+        return texts  # a link counts in one task of each, whoever uploads it and how often
+    if permits is not None:
+        raise ParameterError("link-column: missing; the survey counts only answers with a link")
     if texts and (state is None or person is None):
         raise ParameterError(
             f"state: the survey has text questions ({', '.join(texts)}), of whose tasks a person "

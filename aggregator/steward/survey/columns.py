@@ -10,6 +10,8 @@ from aggregator.client.table_files.cells import Cell, CellError, shown
 from aggregator.client.table_files.laws import MissingCodes, person_of
 from aggregator.client.table_files.table import name_of
 from aggregator.client.table_files.times import TimeReader
+from aggregator.errors import ParameterError
+from aggregator.protocol.permit_codes import code_of, secret_of
 from aggregator.steward.survey.conditions import Conditional
 from aggregator.steward.survey.questions import Question
 from aggregator.steward.survey.windows import Windows
@@ -30,6 +32,7 @@ class Columns:
         zone: The time zone of times that name none.
         time_format: The format of times, as `TimeReader.of` takes it.
         missing: Texts and numbers that mean no answer, besides an empty cell.
+        are_links: Whether the column of persons has their personal links, or the codes of these.
     """
 
     time: str
@@ -39,6 +42,7 @@ class Columns:
     zone: tzinfo = UTC
     time_format: str | None = None
     missing: Collection[str] = ()
+    are_links: bool = False
 
     @cached_property
     def times(self) -> TimeReader:
@@ -64,8 +68,11 @@ class Columns:
     def person_in(self, cell: Cell) -> str:
         """Return whose row it is, by its cell in the column of persons, or raise `CellError`.
 
-        A code that is a number may be a person's name: it is of another column.
+        A code that is a number may be a person's name: it is of another column. Of a link it is
+        the code, in whatever way it is written.
         """
+        if self.are_links:
+            return _code_in(cell)
         if self.codes.has_text(cell):
             raise CellError("names no person")
         return person_of(cell, self.decimal_mark)
@@ -86,3 +93,10 @@ class Columns:
         if len(given) != 1:
             raise CellError(f"{text.name}: is read from one column, not from {len(given)}")
         return given[0]
+
+
+def _code_in(cell: Cell) -> str:
+    try:
+        return code_of(secret_of(cell if isinstance(cell, str) else ""))
+    except ParameterError as error:
+        raise CellError(str(error)) from None

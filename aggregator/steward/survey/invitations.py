@@ -13,7 +13,7 @@ from typing import Final, Self
 from aggregator.dap.ids import decode_base64url, encode_base64url
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
-from aggregator.protocol.permit_codes import code_of
+from aggregator.protocol.permit_codes import LINKED, code_of
 from aggregator.protocol.permit_lists import PermitList, Replacements, listed
 from aggregator.protocol.permits import SIZE, TAG
 from aggregator.protocol.task import Task
@@ -177,7 +177,7 @@ def cards(
 
 def link_of(page: str, code: str) -> str:
     """Return the link of a code."""
-    return f"{page}#p={code}"
+    return f"{page}{LINKED}{code}"
 
 
 def domains_of(tasks: Sequence[Task]) -> dict[bytes, Task]:
