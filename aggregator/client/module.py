@@ -97,13 +97,13 @@ def _module(what: str, order: Sequence[str], index: str, imports: str = "") -> s
 
 
 def _joined(order: Sequence[str]) -> str:
-    """Return files as one text without imports and exports."""
-    parts = []
-    for name in order:
-        text = _TRAILING.sub("", _COMMENT.sub("", file_of(f"{name}.js")))
-        text = _IMPORT.sub("", text)
-        parts.append(without_spaces(_INDENT.sub("", _EXPORT.sub("", text))).rstrip() + "\n")
-    return "".join(parts)
+    return "".join(compact(file_of(f"{name}.js")) for name in order)
+
+
+def compact(text: str) -> str:
+    """Return a file without its comments, imports and exports, and white space without meaning."""
+    text = _IMPORT.sub("", _TRAILING.sub("", _COMMENT.sub("", text)))
+    return without_spaces(_INDENT.sub("", _EXPORT.sub("", text))).rstrip() + "\n"
 
 
 def without_spaces(text: str) -> str:

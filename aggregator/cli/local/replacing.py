@@ -9,13 +9,14 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from aggregator.cli.local.folder import LocalFolder, public_in
-from aggregator.cli.local.tasks import SURVEY_FILE, ids_in, withdraw
+from aggregator.cli.local.tasks import ids_in, withdraw
 from aggregator.cli.service.parties import open_aggregator
 from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError
 from aggregator.protocol.clear_text import is_loopback
 from aggregator.service.config import read_text
 from aggregator.service.storage.reports.counters import STORED, Stage, report_counts
+from aggregator.steward.survey.beside import SURVEY_FILE
 
 
 def drafts_before(folder: LocalFolder, name: str) -> int:

@@ -3,12 +3,15 @@
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from aggregator.cli.local.folder import LocalFolder
+from aggregator.cli.local.folder import LocalFolder, public_in
 from aggregator.cli.service.parties import open_aggregator, open_collector
 from aggregator.cli.service.taking_part import take_part
+from aggregator.client.survey.asked_survey import survey_in
+from aggregator.clock import SystemClock
 from aggregator.collector.keys import keypair_of
 from aggregator.collector.store import forget_collector_task
 from aggregator.dap.hpke import HpkeConfig
@@ -19,10 +22,9 @@ from aggregator.service.storage.engine.backends import Conflict
 from aggregator.service.storage.engine.transaction import UnknownTask
 from aggregator.service.storage.tasks.forgetting import forget
 from aggregator.service.storage.tasks.tasks import end_task
-from aggregator.steward.survey import Survey
-
-SURVEY_FILE = "survey.toml"
-"""The survey file from which a task was made, kept beside the task."""
+from aggregator.steward.survey import Survey, survey_from_toml
+from aggregator.steward.survey.beside import SURVEY_FILE, wording_of
+from aggregator.steward.survey.wording import Wording
 
 _LONGEST_NAME = 40
 
@@ -79,10 +81,35 @@ def place_of(folder: LocalFolder, survey: Survey) -> Path:
 
 
 def is_asked(place: Path, text: str) -> bool | None:
-    """Return whether a survey already has its files in a folder; None if another has them."""
+    """Return whether a survey already has its files in a folder; None if another has them.
+
+    A file that differs in what only its page shows replaces the one there. Raises `ParameterError`
+    if its translations are others than those that the survey is bound to.
+    """
     if not place.exists():
         return False
-    return True if read_text(place / SURVEY_FILE) == text else None
+    before = read_text(place / SURVEY_FILE)
+    if before == text:
+        return True
+    if not _asks_the_same(before, text):
+        return None
+    public = public_in(place)
+    wording_of(text, survey_in(read_text(public), public), _now())
+    (place / SURVEY_FILE).write_text(text, encoding="utf-8")
+    return True
+
+
+def _asks_the_same(one: str, other: str) -> bool:
+    """Return whether two survey files differ in nothing but what only a page shows."""
+    now, page_only = _now(), {*Wording.model_fields}
+    first, second = (
+        survey_from_toml(each, now).model_dump(exclude=page_only) for each in (one, other)
+    )
+    return first == second
+
+
+def _now() -> datetime:
+    return datetime.fromtimestamp(SystemClock().now(), UTC)
 
 
 def files_in(place: Path) -> dict[Role, str]:

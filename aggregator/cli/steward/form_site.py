@@ -29,6 +29,7 @@ from aggregator.service.config import read_text
 from aggregator.service.web.app import create_app
 from aggregator.service.web.pages.frame import page as framed
 from aggregator.service.web.pages.html import tag
+from aggregator.steward.survey.beside import SURVEY_FILE
 from aggregator.steward.survey.form.page import policy_of
 
 _MAX_CONNECTIONS = 128
@@ -86,7 +87,9 @@ def surveys_in(folder: Path, page_of: Callable[[Path], str]) -> dict[str, Callab
         def made() -> str:
             texts = sorted((file.parent / TEXTS).glob("*/*.toml"))
             descriptions = [each.parent / DESCRIPTION for each in texts]
-            return _made(page_of, file, tuple(map(read_text, (file, *texts, *descriptions))))
+            wording = [each for each in [file.with_name(SURVEY_FILE)] if each.exists()]
+            contents = map(read_text, (file, *wording, *texts, *descriptions))
+            return _made(page_of, file, tuple(contents))
 
         return made
 

@@ -12,6 +12,7 @@ import typer
 from aggregator.cli.options import InsecureHttp, OfProfile, Up
 from aggregator.cli.steward.survey_form import form
 from aggregator.cli.steward.survey_invite import invite
+from aggregator.cli.steward.survey_languages import language_lines
 from aggregator.cli.steward.survey_making import check_people, planned_of, survey_in, tasks_of
 from aggregator.cli.steward.survey_rehearse import rehearse
 from aggregator.cli.steward.survey_results import collect, results
@@ -80,6 +81,7 @@ def check(
         document = _plan_document(survey, planned, texts, is_guessed=found is None)
         print(json.dumps(document | {"synthetic": None if table is None else table.to_json()}))
         return
+    print(*language_lines(survey), sep="\n", end="\n" if survey.translations else "")
     _print_plan(survey, planned, texts)
     if table is not None:
         print(escaped(table.line))
@@ -161,6 +163,7 @@ def new(
     from aggregator.cli.service.task_making import collector_config_of
     from aggregator.protocol.clear_text import check_endpoints
     from aggregator.service.config import read_text
+    from aggregator.steward.survey.beside import SURVEY_FILE
 
     given = {"out": out, "leader": leader, "helper": helper, "collector-config": collector_config}
     text = read_text(file)
@@ -194,11 +197,11 @@ def new(
     task, of_texts = tasks_of(survey, planned, texts, config, leader, helper, profile, former)
     some = task or next(tasks[0] for _, tasks in of_texts.values())
     check_endpoints(some, insecure_http=insecure_http)
-    public = write_survey(task, of_texts, out)
+    public = write_survey(task, of_texts, out, {SURVEY_FILE: text})
     _print_plan(survey, planned, texts)
     print(
-        f"wrote {' and the same as '.join(public)} (public), and leader.toml, helper.toml, "
-        f"collector.toml (secret) to {out}",
+        f"wrote {' and the same as '.join(public)}, and {SURVEY_FILE} (public), and leader.toml, "
+        f"helper.toml, collector.toml (secret) to {out}",
         file=sys.stderr,
     )
 
@@ -217,6 +220,7 @@ def _add_to_local_parties(
     from aggregator.cli.local import folder as local_folder
     from aggregator.cli.local import replacing
     from aggregator.cli.local import tasks as local_tasks
+    from aggregator.steward.survey.beside import SURVEY_FILE
 
     place = local_tasks.place_of(folder, survey)
     is_asked = local_tasks.is_asked(place, text)
@@ -234,7 +238,7 @@ def _add_to_local_parties(
         draft = replacing.drafts_before(folder, place.name)
         beside = {local_folder.DRAFT: f"{draft}\n"} if draft else {}
         place.parent.mkdir(exist_ok=True)
-        write_survey(*made, place, {local_tasks.SURVEY_FILE: text} | beside)
+        write_survey(*made, place, {SURVEY_FILE: text} | beside)
         _print_plan(survey, planned, texts)
     # Complete whatever was interrupted; a party that already has its file changes nothing.
     try:

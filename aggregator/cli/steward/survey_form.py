@@ -1,6 +1,7 @@
 """`prio survey form`: the page on which people answer; serves it, or checks one that is served."""
 
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,10 +11,11 @@ from aggregator.cli import faults
 from aggregator.cli.files import named
 from aggregator.cli.options import EnvironmentProxy, InsecureHttp, Up
 from aggregator.cli.steward.survey_tasks import MaybeTaskFile, Spelled, answerable
+from aggregator.clock import SystemClock
 from aggregator.errors import ParameterError, PeerError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     import httpx
 
@@ -23,15 +25,13 @@ def form(
     out: Annotated[
         Path | None, typer.Option(help="The file to write; without it, standard output.")
     ] = None,
-    words: Annotated[
-        Path | None,
-        typer.Option(
-            help="A JSON file of the page's strings in another language; what it leaves out stays "
-            "English."
-        ),
-    ] = None,
     print_words: Annotated[
-        bool, typer.Option("--print-words", help="Print all strings in English, to translate.")
+        bool,
+        typer.Option(
+            "--print-words",
+            help="Write nothing; print the page's own strings in English, to be translated in the "
+            "survey file.",
+        ),
     ] = False,
     check: Annotated[
         str | None,
@@ -55,32 +55,28 @@ def form(
 ) -> None:
     """Make the page on which a survey is answered: one file, hosted anywhere.
 
-    It splits and seals answers in the visitor's browser and talks to both aggregators only. Its
-    fingerprint is printed to standard error, to be published: anybody who makes the page from the
-    same task with the same version has the same. With --check, the status is 1 if a page is
-    another.
+    It splits and seals answers in the visitor's browser and talks to both aggregators only. Who
+    asks, and what the page says in other languages, is read from the survey.toml beside the task.
+    The page's fingerprint is printed to standard error, to be published: anybody who makes the page
+    from the same files with the same version has the same. With --check, the status is 1 if a page
+    is another.
     """
-    import json
-
     from aggregator.cli.local.folder import LocalFolder, public_file
-    from aggregator.service.config import read_text
     from aggregator.steward.survey.form.page import fingerprint
-    from aggregator.steward.survey.form.translations import WORDS, words_of
+    from aggregator.steward.survey.form.translations import text_of_words
 
     if print_words:
-        print(json.dumps(dict(WORDS), indent=1, ensure_ascii=False))
+        print(f"[words.xx]  # the language, such as el\n{text_of_words()}", end="")
         return
     if serve is not None and (out or check):
         raise ParameterError("serve: goes neither with --out nor with --check")
     if serve is not None and file is None and up is not None:
-        if words is not None:
-            raise ParameterError("words: with --serve, name one task.toml")
         if spelled:
             raise ParameterError("spelled: with --serve, name one task.toml")
         _serve_all(LocalFolder.at(up).surveys, serve)
         return
     public, _ = public_file(file, up)
-    page = page_of(public, WORDS if words is None else words_of(read_text(words)), spelled or ())
+    page = page_of(public, spelled or (), _say_unbound)
     if check is not None:
         import anyio
 
@@ -106,25 +102,44 @@ def form(
 
 
 def page_of(
-    public: Path, words: "Mapping[str, str] | None" = None, spelled: "Sequence[Path]" = ()
+    public: Path,
+    spelled: "Sequence[Path]" = (),
+    say_unbound: "Callable[[Sequence[str]], None]" = lambda _: None,
 ) -> str:
     """Return the page of a survey, with the text questions whose files lie beside its own.
 
-    `spelled` are folders of windows in which letters are asked for. Raises `ParameterError` as
-    `form_page` does, or if the file has no survey, or several tasks.
+    `spelled` are folders of windows in which letters are asked for; `say_unbound` is called with
+    the languages to which the tasks are not bound, if there are any. Raises `ParameterError` as
+    `form_page` does, or if the file has no survey, or several tasks, or the survey file beside it
+    does not belong to it.
     """
     from aggregator.cli.local.folder import DRAFT
     from aggregator.client.survey.texts import spelled_of
     from aggregator.service.config import read_text
+    from aggregator.steward.survey.beside import SURVEY_FILE, unbound, wording_of
     from aggregator.steward.survey.form.page import form_page
-    from aggregator.steward.survey.form.translations import WORDS
 
     asked, _ = answerable(public)
+    beside, wording = public.with_name(SURVEY_FILE), None
+    if beside.exists():
+        with named(beside):
+            now = datetime.fromtimestamp(SystemClock().now(), UTC)
+            wording = wording_of(read_text(beside), asked, now)
+        if late := unbound(wording, asked):
+            say_unbound(late)
     with named(public):
         windows = spelled_of(asked.texts, spelled)
         draft = public.with_name(DRAFT)
         number = read_text(draft).strip() if draft.exists() else ""
-        return form_page(asked, WORDS if words is None else words, windows, number)
+        return form_page(asked, wording, windows, number)
+
+
+def _say_unbound(languages: "Sequence[str]") -> None:
+    print(
+        f"{', '.join(languages)}: added after the task was made, which is not bound to it: only "
+        "the page's fingerprint shows whether labels there are swapped",
+        file=sys.stderr,
+    )
 
 
 def _serve_one(page: str, address: str) -> None:

@@ -20,9 +20,9 @@ from aggregator.steward.survey.conditions import routing_of
 from aggregator.steward.survey.exact import Positive
 from aggregator.steward.survey.faults import another_file, name_of, not_toml, told
 from aggregator.steward.survey.questions import AnyQuestion, Question
-from aggregator.steward.survey.questions.base import MAY_HAVE_LINES
 from aggregator.steward.survey.questions.texts import KIND, Text, Texts, check_texts
 from aggregator.steward.survey.windows import Windows, first_window
+from aggregator.steward.survey.wording import OF_LINES, Wording
 from aggregator.untrusted_text import escaped, first_unsafe_member, is_unsafe_or_misleads
 
 _CONFIG = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -83,7 +83,7 @@ class Asked(BaseModel):
         return {"question": rest, **own}
 
 
-class Survey(BaseModel):
+class Survey(Wording):
     """A survey file.
 
     Attributes:
@@ -102,8 +102,6 @@ class Survey(BaseModel):
             are of the kind "text".
         texts: Questions of the kind "text", from the same list in the file.
     """
-
-    model_config = _CONFIG
 
     title: str = Field(min_length=1, max_length=100)
     asked: str = Field(min_length=1, max_length=100)
@@ -148,6 +146,9 @@ class Survey(BaseModel):
                 f"title: must not begin with {MADE_UP.strip()!r}, as that of a rehearsal does"
             )
         _ = self.releases, self.routing  # raise what is wrong with them
+        self.check_wording(
+            [each.question for each in self.questions], [each.name for each in self.texts]
+        )
         return self
 
     def _check_tables(self, names: Sequence[str]) -> None:
@@ -235,9 +236,9 @@ def _with_controls(table: Mapping[str, object]) -> str | None:
     """Return where in a survey file a text has characters that act on its display, if any."""
     questions = table.get("question")
     for index, each in enumerate(questions if isinstance(questions, list) else []):
-        if name := first_unsafe_member(each, MAY_HAVE_LINES, is_unsafe_or_misleads):
+        if name := first_unsafe_member(each, OF_LINES, is_unsafe_or_misleads):
             return f"question {escaped(str(name_of(table, index)))}: {name}"
-    return first_unsafe_member(table, MAY_HAVE_LINES, is_unsafe_or_misleads)
+    return first_unsafe_member(table, OF_LINES, is_unsafe_or_misleads)
 
 
 def survey_from_toml(text: str, now: datetime | None = None) -> Survey:

@@ -77,7 +77,15 @@ def meaning_of(survey: Survey, sheet: Sheet, planned: Sequence[PlannedText]) -> 
     """Return what a survey's tasks are bound to; the sheet has all but the text questions."""
     texts = tuple(sorted((each.asked.name, each.question.meaning.hex()) for each in planned))
     asked_if = tuple(sorted((each.name, each.ask_if) for each in survey.texts if each.ask_if))
-    return Meaning(survey.title, survey.asked, survey.windows, sheet, texts, asked_if)
+    return Meaning(
+        survey.title, survey.asked, survey.windows, sheet, texts, asked_if, survey.digests
+    )
+
+
+def title_of(survey: Survey, asked: Text) -> str:
+    """Return the title of a text question, which decides which task a person is in."""
+    # The name keeps two questions of one text apart.
+    return f"{survey.title}, {asked.name}: {' '.join(asked.text.split())}".removesuffix(": ")
 
 
 def _planned(asked: Text, survey: Survey) -> PlannedText:
@@ -89,6 +97,5 @@ def _planned(asked: Text, survey: Survey) -> PlannedText:
         plan = best_plan(tail, epsilon, asked.buckets)
     else:
         plan = TextPlan(tail, epsilon, asked.tasks, asked.buckets)
-    # The name keeps two questions of one text apart: the title decides which task a person is in.
-    title = f"{survey.title}, {asked.name}: {' '.join(asked.text.split())}".removesuffix(": ")
-    return PlannedText(asked, TextQuestion(title, asked.epsilon, plan.tasks, asked.buckets), plan)
+    question = TextQuestion(title_of(survey, asked), asked.epsilon, plan.tasks, asked.buckets)
+    return PlannedText(asked, question, plan)

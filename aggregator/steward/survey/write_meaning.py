@@ -46,6 +46,7 @@ class Meaning:
             then the tables.
         texts: The survey's text questions: their names, each with the `meaning` of its tasks.
         asked_if: Those of them that not everybody is asked, each with the answers that lead to it.
+        translations: The languages besides its own, each with the digest of all it says there.
     """
 
     title: str
@@ -54,6 +55,7 @@ class Meaning:
     sheet: Sheet
     texts: tuple[tuple[str, str], ...] = ()
     asked_if: tuple[tuple[str, Conditions], ...] = ()
+    translations: tuple[tuple[str, str], ...] = ()
 
     @property
     def routing(self) -> Routing:
@@ -87,6 +89,7 @@ class Meaning:
                 if self.asked_if
                 else {}
             ),
+            **({"translations": dict(self.translations)} if self.translations else {}),
         }
         return json.dumps(table, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
@@ -152,6 +155,9 @@ def _of_json(text: str) -> Meaning:
             asked_if=tuple(
                 (str(name), _CONDITIONS.validate_python(each))
                 for name, each in table.get("texts_asked_if", {}).items()
+            ),
+            translations=tuple(
+                (str(name), str(digest)) for name, digest in table.get("translations", {}).items()
             ),
         )
         _ = meaning.routing

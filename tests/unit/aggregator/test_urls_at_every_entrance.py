@@ -22,6 +22,7 @@ from aggregator.service.config import LeaderSettings
 from aggregator.service.config.collector_settings import Schedule
 from aggregator.service.transport.client import open_client
 from aggregator.steward.survey.form.page import form_page, policy_of
+from aggregator.steward.survey.said import isolated
 from tests.support.commands import run_here, service_file
 from tests.support.entropy import SeededEntropy
 from tests.support.surveys import VISITS, department, task_of
@@ -232,4 +233,4 @@ def test_a_page_talks_to_the_origin_and_no_other_or_is_not_made(url: str, origin
     page = form_page(asked)
     both = " ".join(sorted({origin, HELPER_URL.rstrip("/")}))
     assert f"; connect-src {both}; img-src data:; " in policy_of(page)
-    assert f"<bdi>{origin.partition('://')[2]}</bdi>" in page
+    assert isolated(origin.partition("://")[2]) in page

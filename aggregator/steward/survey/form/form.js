@@ -1,7 +1,6 @@
 // The page of a survey: reads answers, hands them to the clients, and says what becomes of them.
 
 const survey = JSON.parse(document.getElementById('survey').textContent);
-const words = survey.words;
 /** Those of the survey's own report, and then text questions, each of a report by itself. */
 const questions = [...survey.questions, ...survey.texts];
 const form = document.querySelector('form');
@@ -11,8 +10,33 @@ const again = document.getElementById('again');
 const status = document.getElementById('status');
 /** What the answers are made into: here they are read from the fields. */
 const sheet = new Sheet(survey);
-const say = (word) => (status.textContent = words[word]);
-const filled = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
+const speech = new Speech(survey.languages);
+/** What each element says whose text depends on the language. */
+const says = new Map();
+function put(element, said) {
+  says.set(element, said);
+  element.textContent = speech.text(said);
+}
+const say = (word, values) => put(status, [word, values]);
+
+/** Say everything in the language that is chosen. */
+function speak() {
+  Object.assign(document.documentElement, { lang: speech.tag, dir: speech.words.dir });
+  for (const [element, said] of says) {
+    if (element.isConnected) put(element, said);
+    else says.delete(element);
+  }
+  for (const each of document.querySelectorAll('[data-h]')) each.href = speech.own[each.dataset.h];
+}
+
+for (const each of document.querySelectorAll('[data-t]')) put(each, survey.places[each.dataset.t]);
+const picker = document.getElementById('language');
+if (picker) picker.value = speech.place;
+picker?.addEventListener('change', () => {
+  speech.choose(Number(picker.value));
+  speak();
+});
+speak();
 
 /** Whether some write a thousand so, others one, and the question asks for no thousandths. */
 const isUnclear = (text, { low, step }) =>
@@ -28,7 +52,7 @@ function numberIn(text, grid, read) {
     return null;
   }
 }
-const stepsIn = (text, grid) => numberIn(text, grid, (plain) => stepsOf(plain, grid));
+const stepsIn = (text, grid) => numberIn(latin(text), grid, (plain) => stepsOf(plain, grid));
 
 /** What is chosen in a question. */
 const chosenIn = (i) =>
@@ -40,8 +64,7 @@ function show() {
   fields.forEach((each, i) => (each.hidden = !asked[i]));
   const shown = fields.filter((each) => !each.hidden);
   shown.forEach((each, i) => {
-    const place = filled(words.question, { number: i + 1, count: shown.length });
-    each.querySelector('legend small').textContent = place;
+    put(each.querySelector('legend small'), ['question', { number: i + 1, count: shown.length }]);
   });
 }
 
@@ -50,13 +73,17 @@ const isAlone = ({ type, value }) => type === 'checkbox' && ['skip', 'none'].inc
 /** Who ticks "None of these" or "I'd rather not say" has chosen nothing else, and vice versa. */
 function exclude({ target }) {
   if (target.type === 'checkbox' && !target.checked) return;
-  for (const other of target.closest('fieldset').querySelectorAll('[type=checkbox]')) {
+  for (const other of target.closest('fieldset')?.querySelectorAll('[type=checkbox]') ?? []) {
     if (other !== target && (isAlone(target) || isAlone(other))) other.checked = false;
   }
 }
 
 form.addEventListener('input', exclude);
 form.addEventListener('input', show);
+const keep = document.getElementById('keep');
+const unsent = new Unsent(form, keep, (survey.task ?? survey.texts[0].tasks[0]).id, () => localStorage);
+let isFilled = false;
+form.addEventListener('input', ({ target }) => (isFilled ||= target !== keep));
 show();
 
 /** An answer in whole numbers, and what is written in words; or the word of what is wrong. */
@@ -78,7 +105,7 @@ function answerOf(question, i) {
   if (range || grid) {
     const { value } = form.elements[`q${i}-number`];
     const { edges, clip } = question;
-    const place = grid ? stepsIn(value, grid) : numberIn(value, range, (plain) => rangeOf(plain, edges, clip));
+    const place = grid ? stepsIn(value, grid) : numberIn(latin(value), range, (plain) => rangeOf(plain, edges, clip));
     return place === null ? { fault: 'fault_number' } : { read: [place] };
   }
   if (!chosen.length) return { fault: 'fault_one' };
@@ -93,7 +120,7 @@ function mark(answers) {
   answers.forEach(({ fault, wrong }, i) => {
     const at = document.getElementById(`q${i}-fault`);
     at.hidden = !fault;
-    at.textContent = fault ? filled(words[fault], questions[i].names) : '';
+    put(at, fault ? [fault, questions[i].names] : null);
     const names = ['', '-number', '-text'].map((each) => `[name="q${i}${each}"]`);
     const inputs = form.querySelectorAll(names.join());
     const first = wrong?.[0] ?? inputs[0];
@@ -104,7 +131,7 @@ function mark(answers) {
     if (!fault) return;
     const link = document.createElement('a');
     link.href = `#${first.id}`;
-    link.textContent = questions[i].text;
+    put(link, questions[i].text);
     link.addEventListener('click', (event) => {
       event.preventDefault();
       first.focus();
@@ -184,7 +211,7 @@ if (texts.length < survey.texts.length) {
   document.getElementById('not-here').hidden = false;
   show();
 }
-status.textContent = '';
+put(status, null);
 if (!questions.length) say('cannot');
 else if (!isKept) say('not_kept');
 
@@ -207,15 +234,13 @@ async function store(records, claims) {
   }
 }
 
-const written = (at) => new Intl.DateTimeFormat(words.lang, { dateStyle: 'long', timeStyle: 'short' }).format(at);
-
 /** Why nobody can answer at a moment, in words; null if they can. */
 function refusalAt(at, word) {
   const closed = asking.closedAt(at, word);
   if (!closed) return null;
-  if (at < asking.opens) return filled(words.not_begun, { start: written(closed.at) });
-  if (at >= asking.closes) return filled(words.over, { end: written(closed.at) });
-  return closed.at === null ? words.no_more : filled(words.no_more_until, { start: written(closed.at) });
+  if (at < asking.opens) return ['not_begun', { start: closed.at }];
+  if (at >= asking.closes) return ['over', { end: closed.at }];
+  return closed.at === null ? ['no_more'] : ['no_more_until', { start: closed.at }];
 }
 
 /** Show what became of the answers, without the questions: a device may be another's next. */
@@ -236,13 +261,21 @@ async function send() {
   const states = new Set(outcomes.filter(Boolean).map(({ state }) => state));
   const waits = states.has('waiting');
   const start = asking.nextAfter(moment);
-  again.textContent = start === null ? '' : filled(words.again, { start: written(start) });
+  put(again, start === null ? null : ['again', { start }]);
   if (!outcomes[0]) say('already');
   else if (reasons.includes('report_too_early') && clients.some((each) => each.clockAhead > 300)) say('clock');
   else if (waits) say(isKept ? 'kept' : 'kept_by_page');
   else say(states.size > 1 ? 'partly' : [...states][0]);
+  isWaiting = waits;
   return waits;
 }
+
+/** Whether there is a report that is not sent. */
+let isWaiting = false;
+addEventListener('beforeunload', (event) => {
+  const isUnsent = after.hidden && !form.hidden && isFilled && !unsent.isKept;
+  if (isUnsent || (isWaiting && !isKept)) event.preventDefault();
+});
 
 let tries = 0, timer = null;
 async function sendUntilDone() {
@@ -296,8 +329,9 @@ async function report(answers, at) {
   tries = 0;
   const refusal = refusalAt(at - ahead, null);
   if (refusal) {
-    status.textContent = refusal;
+    put(status, refusal);
     form.hidden = true;
+    unsent.end();
     return;
   }
   try {
@@ -307,8 +341,11 @@ async function report(answers, at) {
       own.map(({ read }) => read), ofTexts.map(({ written }) => written), { texts, person: '', moment },
     );
     await store(records, claims);
+    isWaiting = true;
+    unsent.end();
     say('sending');
   } catch (error) {
+    if (error instanceof AlreadyAnswered) unsent.end();
     if (error instanceof AlreadyAnswered) say('already');
     else if (error instanceof OutboxFull) say('full');
     else say('unsupported');
@@ -340,11 +377,12 @@ if (asking.windowOf(moment) !== seen) {
   wasAnswered = await outbox.claimed(asking.answeredIn('', moment)).catch(() => null);
 }
 if (wasAnswered) {
+  unsent.end();
   say('already');
   thank();
   await sendUntilDone();
 } else if (refused) {
-  status.textContent = refused;
+  put(status, refused);
   form.hidden = true;
   sendLeft();
 } else {
@@ -358,6 +396,6 @@ document.documentElement.dataset.ready = 'yes';
 if (isEarly && !form.hidden && questions.length) form.requestSubmit();
 const late = await looked;
 if (late && after.hidden && !held) {
-  status.textContent = late;
+  put(status, late);
   form.hidden = true;
 }

@@ -13,20 +13,37 @@ from html import escape, unescape
 from importlib.resources import files
 from types import MappingProxyType
 
-from aggregator.client.module import for_page
+from aggregator.client.module import compact, for_page
 from aggregator.client.survey.asked_survey import AskedSurvey
 from aggregator.client.survey.texts import SpelledTexts
 from aggregator.dap.urls import read_endpoint
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_for_clients
+from aggregator.steward.survey.form.frame import keep_choice, switch, thanks, who_asks
 from aggregator.steward.survey.form.parts import Part
 from aggregator.steward.survey.form.promises import what_happens
-from aggregator.steward.survey.form.translations import WORDS
-from aggregator.steward.survey.form.written import WrittenPart, wording
+from aggregator.steward.survey.form.texts import Texts
+from aggregator.steward.survey.form.written import WrittenPart, text_of
+from aggregator.steward.survey.said import Own, Said
+from aggregator.steward.survey.wording import Wording
 from aggregator.steward.survey.write_meaning import Meaning
 
-Words = Mapping[str, str]
+SCRIPTS = ("unsent.js", "language.js", "form.js")
+"""The page's own scripts, in their order."""
+
+_OF_PLACES = (
+    "what",
+    "no_script",
+    "choose",
+    "number",
+    "write",
+    "range",
+    "asked_by",
+    "contact",
+    "privacy",
+)
+"""How strings begin that nothing says but a place of the page."""
 
 _POLICY = re.compile(r'<meta http-equiv="content-security-policy" content="([^"]*)">')
 
@@ -36,7 +53,7 @@ _SOURCE = re.compile(r"https?://[a-z0-9.-]+(:[0-9]+)?")
 
 def form_page(
     asked: AskedSurvey,
-    words: Words = WORDS,
+    wording: Wording | None = None,
     spelled: SpelledTexts = MappingProxyType({}),
     draft: str = "",
 ) -> str:
@@ -44,42 +61,39 @@ def form_page(
 
     Args:
         asked: The survey.
-        words: Every string that is not the survey's own.
+        wording: Who asks, and in which languages; without it, nobody says, and in English.
         spelled: The windows in which letters are asked for instead, by the question's name.
         draft: What tells drafts of a survey apart: a browser that answered another answers again.
 
     Raises:
-        ParameterError: A page has no form for a question with this many labels; or a policy cannot
-            name the aggregators.
+        ParameterError: A page has no form for a question with this many labels; a policy cannot
+            name the aggregators; or the tasks are bound to other translations.
     """
     origins, meaning = _origins(asked.first), Meaning.from_json(asked.meaning)
-    title, sheet, texts = meaning.title, asked.sheet, asked.texts
-    parts = [
-        Part(number, question, words, is_hidden=bool(needs))
-        for number, (question, needs) in enumerate(
-            zip(meaning.sheet.questions, sheet.routing.needs, strict=True)
-        )
-    ]
-    written = [
-        WrittenPart(
-            number,
-            wording(texts[name][0], title, name),
-            *texts[name],
-            needs=sheet.routing.texts[name],
-            spelled=spelled.get(name, ()),
-        )
-        for number, (name, _) in enumerate(meaning.texts, len(parts))
-    ]
-    both: list[Part | WrittenPart] = [*parts, *written]
+    wording = wording or Wording()
+    wording.check_bound(meaning.translations)
+    texts = Texts([wording.words_of(each) for each in wording.languages])
+    titles = [Own(each) for each in wording.titles(meaning.title)]
+    both = _parts(asked, meaning, wording, texts, spelled)
     count = sum(not part.is_hidden for part in both)
     fields = "".join(
-        part.html(words, sum(not each.is_hidden for each in both[: number + 1]), count)
+        part.html(sum(not each.is_hidden for each in both[: number + 1]), count)
         for number, part in enumerate(both)
     )
     windows = [each for of_question in spelled.values() for each in of_question]
-    described = sheet.data()
-    script = for_page(has_texts=bool(written)) + _file("form.js")
+    about = wording.every_about
+    title, heading = texts.tag("title", titles), texts.tag("h1", titles)
+    above = switch(texts, wording.languages) + heading + who_asks(texts, about)
+    happens = what_happens(asked, texts, about, windows)
+    no_script = escape(texts.words[0]["no_script"])
+    faults = texts.tag("p", Said("faults"))
+    not_here = texts.tag("p", Said("not_here"), ' class="soft" id="not-here" hidden')
+    keep, send = keep_choice(texts), texts.tag("button", Said("send"))
+    after = texts.tag("h2", Said("thanks"), ' tabindex="-1"') + thanks(texts, about)
+    script = for_page(has_texts=bool(asked.texts))
+    script += "".join(compact(_file(name)) for name in SCRIPTS)
     style = _file("form.css")
+    described = asked.sheet.data()
     data = json.dumps(
         {
             "name": f"{asked.digest.hex()} {draft}".rstrip(),
@@ -88,11 +102,21 @@ def form_page(
             "window": {"seconds": meaning.windows.seconds, "offset": meaning.windows.offset},
             "questions": [
                 part.data() | question
-                for part, question in zip(parts, described["questions"], strict=True)
+                for part, question in zip(both, described["questions"], strict=False)
             ],
-            "texts": [part.data() for part in written],
+            "texts": [part.data() for part in both[len(described["questions"]) :]],
             "tables": described["tables"],
-            "words": dict(words),
+            "places": texts.places,
+            "languages": [
+                {
+                    "tag": language,
+                    "words": _needed(words, texts),
+                    "own": [each[number] for each in texts.own],
+                }
+                for number, (language, words) in enumerate(
+                    zip(wording.languages, texts.words, strict=True)
+                )
+            ],
         },
         ensure_ascii=False,
         sort_keys=True,
@@ -111,23 +135,23 @@ def form_page(
         )
     )
     return f"""<!doctype html>
-<html lang="{escape(words["lang"])}" dir="{escape(words["dir"])}">
+<html lang="{wording.language}" dir="{texts.words[0]["dir"]}">
 <meta charset="utf-8">
 <meta http-equiv="content-security-policy" content="{escape(policy)}">
 <meta name="viewport" content="width=device-width,initial-scale=1">
 <meta name="referrer" content="no-referrer">
 <link rel="icon" href="data:,">
-<title>{escape(title)}</title>
+{title}
 <style>{style}</style>
 <main>
-<h1>{escape(title)}</h1>
-<noscript><p>{escape(words["no_script"])}</p></noscript>
-{what_happens(asked, words, windows)}
+{above}
+<noscript><p>{no_script}</p></noscript>
+{happens}
 <form novalidate autocomplete="off">
-<div id="faults" role="alert" hidden><p>{escape(words["faults"])}</p><ul></ul></div>
-{fields}{_not_here(words) if written else ""}<button>{escape(words["send"])}</button>
+<div id="faults" role="alert" hidden>{faults}<ul></ul></div>
+{fields}{not_here if asked.texts else ""}{keep}{send}
 </form>
-<section id="after" hidden><h2 tabindex="-1">{escape(words["thanks"])}</h2></section>
+<section id="after" hidden>{after}</section>
 <p id="status" role="status"></p>
 <p id="again" class="soft"></p>
 </main>
@@ -135,6 +159,45 @@ def form_page(
 <script type="module">{script}</script>
 </html>
 """
+
+
+def _parts(
+    asked: AskedSurvey,
+    meaning: Meaning,
+    wording: Wording,
+    texts: Texts,
+    spelled: SpelledTexts,
+) -> list[Part | WrittenPart]:
+    """Return the questions in the page's order: those of the survey's own report first."""
+    routing, sheet = asked.sheet.routing, meaning.sheet
+    every = [wording.questions_in(each, sheet.questions) for each in wording.languages]
+    parts = [
+        Part(number, questions, texts, is_hidden=bool(needs))
+        for number, (questions, needs) in enumerate(
+            zip(zip(*every, strict=True), routing.needs, strict=True)
+        )
+    ]
+    written = [
+        WrittenPart(
+            number,
+            wording.texts_of(name, text_of(asked.texts[name][0], meaning.title, name)),
+            *asked.texts[name],
+            texts,
+            needs=routing.texts[name],
+            spelled=spelled.get(name, ()),
+        )
+        for number, (name, _) in enumerate(meaning.texts, len(parts))
+    ]
+    return [*parts, *written]
+
+
+def _needed(words: Mapping[str, str], texts: Texts) -> Mapping[str, str]:
+    """Return the strings that a script needs: not those of places that the page has not."""
+    return {
+        name: text
+        for name, text in words.items()
+        if texts.is_used(name) or not name.startswith(_OF_PLACES)
+    }
 
 
 def policy_of(page: str) -> str:
@@ -147,11 +210,6 @@ def policy_of(page: str) -> str:
 def fingerprint(page: str) -> str:
     """Return a page's SHA-256 in hexadecimal, by which pages are compared."""
     return hashlib.sha256(page.encode()).hexdigest()
-
-
-def _not_here(words: Words) -> str:
-    """Return the words shown instead of text questions by a browser that cannot ask them."""
-    return f'<p class="soft" id="not-here" hidden>{escape(words["not_here"])}</p>\n'
 
 
 def _origins(task: Task) -> list[str]:

@@ -11,8 +11,9 @@ from aggregator.client.text.question import TextQuestion
 from aggregator.dap.urls import read_endpoint
 from aggregator.dp.rationals import at_most
 from aggregator.protocol.task import Task
-from aggregator.steward.survey.form.translations import filled
-from aggregator.written_times import IN_UTC
+from aggregator.steward.survey.about import About
+from aggregator.steward.survey.form.texts import Texts
+from aggregator.steward.survey.said import Own, Said
 
 _LARGEST_EPSILON = 6
 """Up to this epsilon, its factor is a readable number."""
@@ -20,49 +21,64 @@ _LARGEST_EPSILON = 6
 
 def what_happens(
     asked: AskedSurvey,
-    words: Mapping[str, str],
+    texts: Texts,
+    about: Sequence[About],
     spelled: Sequence[SpelledWindow] = (),
 ) -> str:
     """Return what happens to the answers, folded until somebody opens it."""
     configuration, task = asked.first.configuration, asked.task
-    texts = [question for question, _ in asked.texts.values()]
-    leader, helper = (
-        f"<bdi>{escape(read_endpoint(url, name).authority)}</bdi>"
-        for name, url in (
-            ("leader", configuration.leader_aggregator_endpoint),
-            ("helper", configuration.helper_aggregator_endpoint),
-        )
-    )
+    questions = [question for question, _ in asked.texts.values()]
+    hosts = {
+        "leader": read_endpoint(configuration.leader_aggregator_endpoint, "leader").authority,
+        "helper": read_endpoint(configuration.helper_aggregator_endpoint, "helper").authority,
+    }
     is_noisy = asked.first.policy.mechanism.is_noisy
     said = [
-        filled(escape(words[name]), leader=leader, helper=helper)
-        for name in (
-            "what_split",
-            "what_trust",
-            "what_noise" if is_noisy else "what_exact",
-            *(("what_text", "what_text_lists", "what_text_group") if texts else ()),
-            "what_page",
-            "what_seen",
-            "what_kept",
-        )
+        Said("what_split", hosts),
+        Said("what_trust"),
+        Said("what_noise" if is_noisy else "what_exact"),
+        *(
+            Said(name, hosts if "group" in name else {})
+            for name in ("what_text", "what_text_lists", "what_text_group")
+            if questions
+        ),
+        *(_letters(each) for each in spelled),
+        *_cost(task, questions),
+        Said("what_page"),
+        Said("what_seen", hosts),
+        Said("what_kept"),
     ]
-    said[-3:-3] = [_letters(each, words) for each in spelled]
-    said[-3:-3] = [escape(each) for each in _cost(task, words, texts)]
-    points = "".join(f"<li>{each}</li>" for each in said)
-    return f"<details><summary>{escape(words['what'])}</summary><ul>{points}</ul></details>"
+    summary = texts.tag("summary", Said("what"))
+    points = [texts.tag("li", each) for each in said]
+    if about[0].leader:
+        points[1:1] = [_operators(hosts, texts, about)]
+    return f"<details>{summary}<ul>{''.join(points)}</ul></details>"
 
 
-def _letters(window: SpelledWindow, words: Mapping[str, str]) -> str:
+def _operators(hosts: Mapping[str, str], texts: Texts, about: Sequence[About]) -> str:
+    """Return who runs the two, beside their hosts, and on whose word."""
+    names = {
+        "leader": [Own(each.leader) for each in about],
+        "helper": [Own(each.helper) for each in about],
+    }
+    lines = "".join(
+        f"<br><bdi>{escape(host)}</bdi>: {texts.tag('bdi', names[name])}"
+        for name, host in hosts.items()
+    )
+    return f"<li>{texts.tag('span', Said('what_operators'))}{lines}</li>"
+
+
+def _letters(window: SpelledWindow) -> Said:
     """Return when letters are asked for, and of how many answers."""
     task = window.tasks[0]
     interval, unit = task.interval, task.time_precision
     assert interval is not None  # noqa: S101  as `SpelledWindow.check` has seen
-    start, end = (IN_UTC.moment(each.units * unit) for each in (interval.start, interval.end))
+    start, end = (each.units * unit for each in (interval.start, interval.end))
     count = str(len(window.spelling.fingerprints))
-    return escape(filled(words["what_text_letters"], start=start, end=end, count=count))
+    return Said("what_text_letters", {"start": start, "end": end, "count": count})
 
 
-def _cost(task: Task | None, words: Mapping[str, str], texts: Sequence[TextQuestion]) -> list[str]:
+def _cost(task: Task | None, texts: Sequence[TextQuestion]) -> list[Said]:
     """Return what an answer costs a person, with all that they write, if the cost is bounded.
 
     Without a task, people only write.
@@ -78,9 +94,9 @@ def _cost(task: Task | None, words: Mapping[str, str], texts: Sequence[TextQuest
     factor = at_most(Fraction(math.exp(epsilon))) if is_small else f"exp({at_most(epsilon)})"
     names = {"factor": factor, "epsilon": at_most(epsilon)}
     if delta:
-        said = [filled(words["what_cost_delta"], **names, delta=at_most(delta))]
+        said = [Said("what_cost_delta", names | {"delta": at_most(delta)})]
     else:
-        said = [filled(words["what_cost"], **names)]
+        said = [Said("what_cost", names)]
     if task is not None and texts:
-        said.append(filled(words["what_cost_text"], epsilon=at_most(of_texts)))
-    return [" ".join(said)]
+        said.append(Said("what_cost_text", {"epsilon": at_most(of_texts)}))
+    return said

@@ -1,11 +1,10 @@
-"""Every string of a survey's page: in English in `words/en.toml`, and other values in others.
+"""Every string of a survey's page, in a file for each language; a survey may have other values.
 
 Labels and questions are the survey's own. Names in braces stand for numbers and names that the page
-fills in; a translation has the same ones.
+fills in; a translation has the same ones. No string needs a plural: where a number could ask for
+one, it stands behind a colon, or in brackets.
 """
 
-import json
-import re
 import tomllib
 from collections.abc import Mapping
 from functools import lru_cache
@@ -14,45 +13,52 @@ from types import MappingProxyType
 from typing import Final
 
 from aggregator.errors import ParameterError
+from aggregator.steward.survey.said import names_in
 from aggregator.untrusted_text import meant
+
+SHIPPED: Final = ("ar", "de", "en", "es", "fr", "it", "pl")
+"""The languages that the package has."""
+
+LANGUAGE: Final = r"^[a-z]{2,3}(-[A-Z][a-z]{3})?(-([A-Z]{2}|[0-9]{3}))?$"
+"""A language as browsers know it. Source: RFC 5646, "Syntax", without what few need."""
 
 
 @lru_cache
 def shipped(language: str) -> Mapping[str, str]:
     """Return the words of a language that the package has."""
+    return MappingProxyType(tomllib.loads(text_of_words(language)))
+
+
+def text_of_words(language: str = "en") -> str:
+    """Return the file with the words of a language that the package has."""
     file = files("aggregator.steward.survey.form") / "words" / f"{language}.toml"
-    return MappingProxyType(tomllib.loads(file.read_text("utf-8")))
+    return file.read_text("utf-8")
 
 
 WORDS: Final = shipped("en")
 
-_NAMES = re.compile(r"\{([^{}]*)\}")
 
+def words_in(language: str, given: Mapping[str, str] = MappingProxyType({})) -> Mapping[str, str]:
+    """Return the words of a language: those given, and else those that the package has.
 
-def words_of(text: str) -> dict[str, str]:
-    """Return the words of a translation, a JSON object of texts; what it leaves out stays English.
-
-    Raises `ParameterError` for an unknown name, or other names in braces than the English ones.
+    Raises `ParameterError` for an unknown name, other names in braces than the English ones, or
+    words that are missing.
     """
-    try:
-        given = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ParameterError(f"words: not JSON: {error}") from None
-    if not isinstance(given, dict):
-        raise ParameterError("words: must be a JSON object of texts")
+    at = f"words: {language}"
     for name, value in given.items():
         if name not in WORDS:
-            raise ParameterError(f"words: there is no {name!r}{meant(name, WORDS)}")
-        if not isinstance(value, str):
-            raise ParameterError(f"words: {name} must be text")
-        if sorted(_NAMES.findall(value)) != sorted(_NAMES.findall(WORDS[name])):
-            names = ", ".join(_NAMES.findall(WORDS[name])) or "none"
-            raise ParameterError(f"words: {name} must have these names in braces: {names}")
+            raise ParameterError(f"{at}: there is no {name!r}{meant(name, WORDS)}")
+        if names_in(value) != names_in(WORDS[name]):
+            names = ", ".join(names_in(WORDS[name])) or "none"
+            raise ParameterError(f"{at}: {name}: must have these names in braces: {names}")
     if given.get("dir", "ltr") not in ("ltr", "rtl"):
-        raise ParameterError("words: dir must be ltr or rtl")
-    return {**WORDS, **given}
-
-
-def filled(text: str, **values: str) -> str:
-    """Return a text with its names in braces replaced."""
-    return _NAMES.sub(lambda match: values[match[1]], text)
+        raise ParameterError(f"{at}: dir: must be ltr or rtl")
+    base = language.partition("-")[0]
+    found = {**(shipped(base) if base in SHIPPED else {}), **given}
+    if lacking := [name for name in WORDS if name not in found]:
+        raise ParameterError(
+            f"{at}: {', '.join(lacking)}: missing; the package has the page's words in "
+            f"{', '.join(SHIPPED)}, and `prio survey form --print-words` prints them to be "
+            "translated"
+        )
+    return found

@@ -20,6 +20,7 @@ from aggregator.collector.results import Noised, ratio
 from aggregator.errors import ParameterError
 from aggregator.steward.survey.conditions import Conditions
 from aggregator.steward.survey.designs import NO_ANSWER, Design, Figure, Sums
+from aggregator.steward.survey.said import Own, Said
 from aggregator.untrusted_text import defused
 
 MAX_LABELS = 100_000
@@ -175,9 +176,10 @@ class Question(BaseModel, ABC):
         table = self.model_dump(mode="json", by_alias=True)
         return question_of(table, design, _MOST_ENTRIES)
 
-    def options(self, words: Mapping[str, str]) -> Sequence[str]:  # noqa: ARG002  others need them
-        """Return what a survey's page offers to choose from, in these words."""
-        return self.choices
+    @property
+    def options(self) -> Sequence[Own | Said]:
+        """What a survey's page offers to choose from."""
+        return [Own(each) for each in self.choices]
 
     @property
     def number_fields(self) -> Sequence[NumberField]:

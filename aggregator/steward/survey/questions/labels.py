@@ -1,6 +1,6 @@
 """Questions that are answered with labels: one, some, or yes and no."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -19,6 +19,7 @@ from aggregator.steward.survey.questions.base import (
     counts,
 )
 from aggregator.steward.survey.questions.column_order import in_order
+from aggregator.steward.survey.said import Own, Said
 
 _CHOSEN = 2
 """How many labels a made-up answer has if several may be chosen."""
@@ -156,9 +157,10 @@ class YesNo(Question):
 
     kind: Literal["yes-no"]
 
+    @property
     @override
-    def options(self, words: Mapping[str, str]) -> Sequence[str]:
-        return words["yes"], words["no"]
+    def options(self) -> Sequence[Own | Said]:
+        return Said("yes"), Said("no")
 
     @override
     def given(self, cells: Sequence[Cell], decimal_mark: str) -> object:

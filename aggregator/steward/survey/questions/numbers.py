@@ -1,7 +1,7 @@
 """Questions that are answered with one number."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar, Literal
@@ -27,6 +27,7 @@ from aggregator.steward.survey.questions.base import (
     spread_over,
     sum_and_mean,
 )
+from aggregator.steward.survey.said import Own, Said
 
 _QUARTILES = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4))
 _PERCENT = 100
@@ -178,9 +179,15 @@ class Bins(Question):
     def designs(self) -> tuple[Design, ...]:
         return (self.labelled("histogram", self._counts_and_quantiles),)
 
+    @property
     @override
-    def options(self, words: Mapping[str, str]) -> Sequence[str]:
-        return [f"{each} {self.unit}".rstrip() for each in self.choices]
+    def options(self) -> Sequence[Own | Said]:
+        ranges = itertools.pairwise(map(as_text, self.edges))
+        words = [*["range"] * (len(self.edges) - 2), "range_last"]
+        return [
+            Said(word, {"low": low, "high": high}, self.unit)
+            for word, (low, high) in zip(words, ranges, strict=True)
+        ]
 
     def _counts_and_quantiles(self, sums: Sums) -> list[Figure]:
         figures = counts(sums, self.choices)
@@ -240,6 +247,14 @@ class Scale(Question):
             return number_of(cells[0], decimal_mark)
         except CellError:
             return None
+
+    @property
+    @override
+    def options(self) -> Sequence[Own | Said]:
+        points = range(self.low, self.high + 1)
+        return (
+            super().options if self.labels else [Said("", {"number": str(each)}) for each in points]
+        )
 
     @override
     def designs(self) -> tuple[Design, ...]:

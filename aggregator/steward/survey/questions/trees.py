@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar, Literal
@@ -18,6 +18,7 @@ from aggregator.collector.results import Tree
 from aggregator.steward.survey.designs import NO_ANSWER, Design, Figure, Sums
 from aggregator.steward.survey.exact import Exact
 from aggregator.steward.survey.questions.base import NumberField, Question, check_labels, shares
+from aggregator.steward.survey.said import Own, Said
 
 _MOST_LEAVES = 1024
 """The most leaves: every node's consistent estimate is computed from every count."""
@@ -94,9 +95,10 @@ class Hierarchy(Question):
     def labels_in_tables(self) -> Sequence[str]:
         return self.levels.labels[-1]
 
+    @property
     @override
-    def options(self, words: Mapping[str, str]) -> Sequence[str]:
-        return _full_names(self.levels)[-1] if self.regions else ()
+    def options(self) -> Sequence[Own | Said]:
+        return [Own(each) for each in _full_names(self.levels)[-1]] if self.regions else ()
 
     @property
     @override

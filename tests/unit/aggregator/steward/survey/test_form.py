@@ -1,8 +1,8 @@
 import base64
 import hashlib
-import json
 import re
 import shutil
+import tomllib
 from pathlib import Path
 
 import httpx
@@ -24,7 +24,8 @@ from aggregator.protocol.task_file import task_to_toml
 from aggregator.steward.survey import plan, survey_from_toml, task_tables
 from aggregator.steward.survey.form.page import fingerprint, form_page, policy_of
 from aggregator.steward.survey.form.parts import MOST_OPTIONS
-from aggregator.steward.survey.form.translations import WORDS, words_of
+from aggregator.steward.survey.form.translations import WORDS
+from aggregator.steward.survey.wording import Wording
 from tests.support.commands import run_here
 from tests.support.processes import ROOT
 from tests.support.serving import serving
@@ -36,7 +37,7 @@ HOSTILE = "</script><script>alert(1)</script>"
 
 
 def page_of(asked: str, **words: str) -> str:
-    return form_page(asked_in(VISITS + asked), words_of(json.dumps(words)))
+    return form_page(asked_in(VISITS + asked), Wording(words={"en": words}))
 
 
 def test_the_page_is_the_same_for_everybody_who_makes_it() -> None:
@@ -87,7 +88,7 @@ def test_its_policy_names_what_it_runs_and_whom_it_talks_to(more: str) -> None:
 
 def test_the_page_says_that_nobody_sees_which_questions_were_answered() -> None:
     page = page_of(department())
-    assert "<bdi>leader.example</bdi> can see that it took part" in page
+    assert "\u2068leader.example\u2069 can see that it took part" in page
     assert "but not which questions you answered" in page
     assert "remembers that you answered, not what" in page
 
@@ -95,7 +96,7 @@ def test_the_page_says_that_nobody_sees_which_questions_were_answered() -> None:
 def test_only_a_page_that_asks_for_words_has_their_module_and_says_what_that_costs() -> None:
     page, other = page_of(department() + WORD), page_of(department())
     written = ("class TextClient", "tosses", "in your own words", 'type="text"')
-    for said in (*written, "an epsilon of 1. Of this epsilon, 0.25 is for what you write"):
+    for said in (*written, "an epsilon of 1.</li>", "Of this epsilon, 0.25 is for what you write"):
         assert said in page.split("<script type=")[0] + page.split('<script type="module">')[1]
     assert (
         "by a factor of at most 2.72, each time you answer: that is an epsilon of 1.</li>" in other
@@ -130,34 +131,19 @@ def test_every_word_of_the_page_can_be_another() -> None:
     words = {
         name: "Ω" + "".join(re.findall(r"\{\w+\}", text))
         for name, text in WORDS.items()
-        if name not in ("lang", "dir")
+        if name != "dir"
     }
     number = '[[question]]\nname = "age"\nkind = "number"\nlow = 0\nhigh = 9\n'
     some = '[[question]]\nname = "age"\nkind = "multiple"\nlabels = ["x", "y"]\n'
+    bins = '[[question]]\nname = "age"\nkind = "bins"\nedges = [0, 18, 65]\n'
     text = department() + WORD
-    for question in (department(), number, number + 'step = "1/2"\n', some, text):
-        page = page_of(question, **words, lang="el", dir="rtl")
+    wording = Wording(language="el", words={"el": words | {"dir": "rtl"}})
+    for question in (department(), number, number + 'step = "1/2"\n', some, bins, text):
+        page = form_page(asked_in(VISITS + question), wording)
         assert '<html lang="el" dir="rtl">' in page
         body = page.split("<main>")[1].split("</main>")[0]
         for text in WORDS.values():
             assert len(text) < 4 or text not in body, text
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("{", "not JSON"),
-        ("[]", "JSON object"),
-        ('{"thank": "x"}', "did you mean|there is no 'thank'"),
-        ('{"thanks": 3}', "thanks must be text"),
-        ('{"number": "from {low}"}', "number must have these names in braces: low, high"),
-        ('{"thanks": "{low}"}', "thanks must have these names in braces: none"),
-        ('{"dir": "up"}', "dir must be ltr or rtl"),
-    ],
-)
-def test_a_translation_that_would_not_fit_is_refused_by_name(text: str, message: str) -> None:
-    with pytest.raises(ParameterError, match=message):
-        words_of(text)
 
 
 @pytest.mark.slow
@@ -249,8 +235,6 @@ def test_a_page_is_served_under_its_policy_and_kept_by_no_cache(tmp_path: Path) 
         assert other.status_code == 404
 
 
-def test_its_words_can_be_printed_to_be_translated(tmp_path: Path) -> None:
-    tasks = tmp_path / "task.toml"
-    tasks.write_text(task_to_toml(task_of(VISITS + department())), encoding="utf-8")
-    printed = run_here("survey", "form", tasks, "--print-words").stdout
-    assert words_of(printed) == dict(WORDS)
+def test_its_words_can_be_printed_to_be_translated() -> None:
+    printed = run_here("survey", "form", "--print-words").stdout
+    assert tomllib.loads(printed)["words"]["xx"] == dict(WORDS)
