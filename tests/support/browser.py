@@ -162,11 +162,17 @@ class Visit:
 
 @contextmanager
 def visiting(
-    browser: Browser, address: str, *, scheme: Scheme = "light", width: int = WIDE
+    browser: Browser,
+    address: str,
+    *,
+    scheme: Scheme = "light",
+    width: int = WIDE,
+    locale: str = "en-US",
 ) -> Iterator[Visit]:
     """Yield a visit without cookies; at its end it must have been without faults."""
     context = browser.new_context(
         base_url=address,
+        locale=locale,
         color_scheme=scheme,
         viewport={"width": width, "height": HEIGHT},
         device_scale_factor=1,

@@ -74,6 +74,7 @@ unit = "euros"
 name = "where"
 text = "Where do you live?"
 kind = "tree"
+design = "leaves"
 regions = [
     { label = "North", below = [{ label = "Hill" }, { label = "Lake" }] },
     { label = "South", below = [{ label = "Cliff" }, { label = "Sea" }] },

@@ -7,6 +7,7 @@ As the pair's task names hosts that do not exist, a script sends what is for the
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from email.utils import formatdate
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -25,6 +26,7 @@ from aggregator.protocol.task import Task
 from aggregator.service.runtime.key_rotation import new_key
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.tasks.hpke_keys import list_hpke_configs, retire_hpke_key
+from aggregator.steward.survey import survey_from_toml
 from aggregator.steward.survey.form.page import form_page
 from tests.support import pair
 from tests.support.pair import Pair
@@ -61,8 +63,11 @@ class Site:
         """The survey of its page."""
         self.is_down = False
         """Whether it takes no uploads."""
-        self.ahead = {"leader": 0, "helper": 0}
-        """By how many seconds the time that each says is ahead of the pair's clock."""
+        self.ahead: dict[str, int | None] = {"leader": 0, "helper": 0}
+        """By how many seconds the time that each says is ahead of the pair's clock; None if it says
+        none, as where a network strips it."""
+        self.ages = {"leader": "", "helper": ""}
+        """For how many seconds a cache says that it has kept the answers of each."""
         self.loses: Callable[[int], bool] = lambda _: False
         """Whether the answer to the upload of this number is lost."""
 
@@ -76,12 +81,15 @@ class Site:
             await answer(scope, receive, send)
             return
         path = "/" + "/".join(rest)
-        answered, ahead = send, self.ahead[folder]
+        answered, ahead, age = send, self.ahead[folder], self.ages[folder]
 
         async def send(message: Message) -> None:
             if message["type"] == "http.response.start":
-                date = formatdate(self.pair.clock.now() + ahead, usegmt=True)
-                message["headers"] = [*message["headers"], (b"date", date.encode())]
+                added = {"age": age} if age else {}
+                if ahead is not None:
+                    added["date"] = formatdate(self.pair.clock.now() + ahead, usegmt=True)
+                more = [(name.encode(), value.encode()) for name, value in added.items()]
+                message["headers"] = [*message["headers"], *more]
             await answered(message)
 
         inner = {**scope, "path": path, "raw_path": path.encode()}
@@ -166,7 +174,8 @@ def survey_site(folder: Path, survey: str, **settings: object) -> Iterator[tuple
         site.asked = asked
         try:
             with serving(site, port=port, dates=False) as site.address:
-                site.pages["form.html"] = form_page(asked)
+                wording = survey_from_toml(survey, datetime.fromtimestamp(pair.NOW, UTC))
+                site.pages["form.html"] = form_page(asked, wording)
                 yield site, asked.first
         finally:
             elsewhere(site.pair.close)
