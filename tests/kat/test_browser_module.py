@@ -168,3 +168,7 @@ def test_nothing_waits_without_an_end_for_a_browser_that_does_not_answer(
 
 def test_a_page_knows_the_time_where_its_device_does_not(of_one_report: str) -> None:
     run_tests("clock.mjs", CLIENT_VECTORS=of_one_report)
+
+
+def test_a_page_speaks_its_reader_s_language_with_numbers_as_there() -> None:
+    run_tests("language.mjs")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aggregator.cli.options import InsecureHttp, OfProfile, Up
-from aggregator.cli.steward.survey_form import form
+from aggregator.cli.steward.survey_form import form, say_unbound
 from aggregator.cli.steward.survey_invite import invite
 from aggregator.cli.steward.survey_languages import language_lines
 from aggregator.cli.steward.survey_making import check_people, planned_of, survey_in, tasks_of
@@ -220,7 +220,7 @@ def _add_to_local_parties(
     from aggregator.cli.local import folder as local_folder
     from aggregator.cli.local import replacing
     from aggregator.cli.local import tasks as local_tasks
-    from aggregator.steward.survey.beside import SURVEY_FILE
+    from aggregator.steward.survey.beside import SURVEY_FILE, unbound
 
     place = local_tasks.place_of(folder, survey)
     is_asked = local_tasks.is_asked(place, text)
@@ -248,6 +248,8 @@ def _add_to_local_parties(
             local_tasks.withdraw(folder, place, results_too=True)
             shutil.rmtree(place)
         raise
+    asked, _ = survey_of(local_folder.public_in(place))
+    say_unbound(unbound(survey, asked))
     public = shlex.quote(str(local_folder.public_in(place)))
     print(f"leader, helper and collector take part in {public}. {local_folder.WARNING} Next:")
     if not folder.is_up:

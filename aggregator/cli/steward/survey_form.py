@@ -76,7 +76,7 @@ def form(
         _serve_all(LocalFolder.at(up).surveys, serve)
         return
     public, _ = public_file(file, up)
-    page = page_of(public, spelled or (), _say_unbound)
+    page = page_of(public, spelled or (), say_unbound)
     if check is not None:
         import anyio
 
@@ -104,12 +104,12 @@ def form(
 def page_of(
     public: Path,
     spelled: "Sequence[Path]" = (),
-    say_unbound: "Callable[[Sequence[str]], None]" = lambda _: None,
+    say: "Callable[[Sequence[str]], None]" = lambda _: None,
 ) -> str:
     """Return the page of a survey, with the text questions whose files lie beside its own.
 
-    `spelled` are folders of windows in which letters are asked for; `say_unbound` is called with
-    the languages to which the tasks are not bound, if there are any. Raises `ParameterError` as
+    `spelled` are folders of windows in which letters are asked for; `say` is called with the
+    languages to which the tasks are not bound. Raises `ParameterError` as
     `form_page` does, or if the file has no survey, or several tasks, or the survey file beside it
     does not belong to it.
     """
@@ -125,8 +125,7 @@ def page_of(
         with named(beside):
             now = datetime.fromtimestamp(SystemClock().now(), UTC)
             wording = wording_of(read_text(beside), asked, now)
-        if late := unbound(wording, asked):
-            say_unbound(late)
+        say(unbound(wording, asked))
     with named(public):
         windows = spelled_of(asked.texts, spelled)
         draft = public.with_name(DRAFT)
@@ -134,12 +133,14 @@ def page_of(
         return form_page(asked, wording, windows, number)
 
 
-def _say_unbound(languages: "Sequence[str]") -> None:
-    print(
-        f"{', '.join(languages)}: added after the task was made, which is not bound to it: only "
-        "the page's fingerprint shows whether labels there are swapped",
-        file=sys.stderr,
-    )
+def say_unbound(languages: "Sequence[str]") -> None:
+    """Say, to standard error, which languages the tasks are not bound to, if there are any."""
+    if languages:
+        print(
+            f"{', '.join(languages)}: added after the task was made, which is not bound to it: "
+            "only the page's fingerprint shows whether labels there are swapped",
+            file=sys.stderr,
+        )
 
 
 def _serve_one(page: str, address: str) -> None:

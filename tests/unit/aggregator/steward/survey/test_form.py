@@ -205,6 +205,11 @@ def test_a_page_is_served_under_its_policy_and_kept_by_no_cache(tmp_path: Path) 
         assert served.headers["x-content-type-options"] == "nosniff"
         assert served.headers["cache-control"] == "no-store"
         assert httpx.head(f"{address}/visits", trust_env=False).status_code == 200
+        # What only the page shows may be changed while it is served.
+        about = VISITS + department() + WORD + '[about]\norganiser = "Saint Mary"\n'
+        (tmp_path / "visits" / "survey.toml").write_text(about, encoding="utf-8")
+        assert "Saint Mary" in httpx.get(f"{address}/visits", trust_env=False).text
+        (tmp_path / "visits" / "survey.toml").unlink()
         assert 'href="/visits"' in httpx.get(f"{address}/", trust_env=False).text
         refusals = {
             "many": "at most 200 labels",
