@@ -32,7 +32,7 @@ from aggregator.dap.resources import path
 from aggregator.dap.times import DAY, Time
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
-from aggregator.protocol.reports import PreparedReport, report_sizes, seal_report
+from aggregator.protocol.reports import PreparedReport, report_sizes, seal_reports
 from aggregator.protocol.task import Task
 
 KEYS_SECONDS = DAY
@@ -304,21 +304,23 @@ class Delivery:
 
     def _bodies(self, records: Sequence[Record], keys: bytes) -> list[bytes]:
         """Return the reports of records, sealed, with the padding that keeps their room."""
-        bodies = []
-        leader, helper = _configs(keys)
-        for record in records:
-            prepared = PreparedReport(
+        prepared = [
+            PreparedReport(
                 ReportMetadata(ReportId(record.key), Time(record.time)),
                 record.public_share,
                 record.leader_share,
                 record.helper_share,
                 record.opening,
             )
-            sealed = seal_report(self.task, prepared, leader, helper, self._entropy)
+            for record in records
+        ]
+        sealed = seal_reports(self.task, prepared, *_configs(keys), self._entropy)
+        bodies = []
+        for record, report in zip(records, sealed, strict=True):
             room = len(record.body) - _ROW_HEADER
             if record.sealed_to is not None:
                 room = len(record.body) + len(record.sealed_to)
-            bodies.append(encode(sealed).ljust(room - len(keys), b"\0"))
+            bodies.append(encode(report).ljust(room - len(keys), b"\0"))
         return bodies
 
     def _sent(self, record: Record) -> bytes:

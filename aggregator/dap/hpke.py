@@ -192,15 +192,26 @@ def seal(
     Raises:
         ParameterError: The suite is not supported, or the public key leads to no secret.
     """
-    suite = suite_of(config)
-    _, ephemeral = suite.kem.draw(entropy)
-    enc = ephemeral.public_key
+    _, ephemeral = suite_of(config).kem.draw(entropy)
     try:
         secret = ephemeral.exchange(config.public_key)
     except ValueError as error:
-        raise ParameterError(f"public key of HPKE configuration {config.id} is unusable") from error
+        raise unusable(config) from error
+    return sealed_with(config, info, aad, plaintext, ephemeral.public_key, secret)
+
+
+def sealed_with(
+    config: HpkeConfig, info: bytes, aad: bytes, plaintext: bytes, enc: bytes, secret: bytes
+) -> HpkeCiphertext:
+    """Seal `plaintext` with the secret of an ephemeral key, whose public key is `enc`."""
+    suite = suite_of(config)
     key, nonce = key_schedule(suite, secret, enc + config.public_key, info)
     return HpkeCiphertext(config.id, enc, suite.aead.load()(key).encrypt(nonce, plaintext, aad))
+
+
+def unusable(config: HpkeConfig) -> ParameterError:
+    """Return the error of a public key that leads to no secret."""
+    return ParameterError(f"public key of HPKE configuration {config.id} is unusable")
 
 
 def open_(keypair: HpkeKeypair, info: bytes, aad: bytes, ciphertext: HpkeCiphertext) -> bytes:

@@ -1,4 +1,4 @@
-"""Opens many HPKE messages at once, as `hpke.open_` opens one, without an object for each.
+"""Opens and seals many HPKE messages at once, as `hpke` does one.
 
 Source: RFC 9180, "Single-Shot APIs".
 """
@@ -13,14 +13,18 @@ from aggregator.dap.hmac_rows import hmac_rows
 from aggregator.dap.hpke import (
     FIRST_BLOCK,
     NONCE_SIZE,
+    HpkeCiphertext,
+    HpkeConfig,
     HpkeKeypair,
     fixed_schedule,
     key_schedule,
+    sealed_with,
     suite_of,
+    unusable,
 )
 from aggregator.dap.hpke_suites import X25519, Suite
 from aggregator.dap.messages.byte_rows import strings
-from aggregator.dap.x25519 import LANES
+from aggregator.dap.x25519 import BASE_POINT, LANES
 from aggregator.dap.x25519_lanes import KEY_SIZE
 
 _A_FEW = 4
@@ -91,6 +95,53 @@ def open_many(
             again = _wrongly_agreed(keypair, encs, {r: found[r] for r in rows if opened[r] is None})
             _open_rows(opened, keypair, info, again, encs, payloads, aads)
     return opened
+
+
+def seal_many(
+    config: HpkeConfig,
+    info: bytes,
+    private_keys: Sequence[bytes],
+    aads: Sequence[bytes],
+    plaintexts: Sequence[bytes],
+) -> list[HpkeCiphertext]:
+    """Seal messages of one purpose to one configuration, each with a fresh private key.
+
+    Args:
+        config: The recipient's.
+        info: The messages' purpose.
+        private_keys: Of `Kem.draw_bytes`; none is used twice.
+        aads: What each message is bound to.
+        plaintexts: The messages.
+
+    Raises:
+        ParameterError: The suite is not supported, or the public key leads to no secret.
+    """
+    encs, secrets = _encapsulated(config, private_keys)
+    return [
+        sealed_with(config, info, aad, plaintext, enc, secret)
+        for aad, plaintext, enc, secret in zip(aads, plaintexts, encs, secrets, strict=True)
+    ]
+
+
+def _encapsulated(
+    config: HpkeConfig, private_keys: Sequence[bytes]
+) -> tuple[Sequence[bytes], Sequence[bytes]]:
+    """Return the public key of each private key, and the secret that it leads to."""
+    kem = suite_of(config).kem
+    if kem is X25519:
+        many = len(private_keys)
+        encs = LANES.exchange(private_keys, [BASE_POINT] * many)
+        secrets = LANES.exchange(private_keys, [config.public_key] * many)
+        if encs is not None and secrets is not None:
+            agreed = [secret for secret in secrets if secret is not None]
+            if len(agreed) < many:
+                raise unusable(config)
+            return [enc for enc in encs if enc is not None], agreed  # none of them is zero
+    keys = [kem.key(each) for each in private_keys]
+    try:
+        return [key.public_key for key in keys], [key.exchange(config.public_key) for key in keys]
+    except ValueError as error:
+        raise unusable(config) from error
 
 
 def _wrongly_agreed(

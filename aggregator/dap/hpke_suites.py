@@ -113,6 +113,10 @@ class Kem:
         """Domain separation of the KEM's derivations."""
         return b"HPKE-v1KEM" + self.id.to_bytes(2, "big")
 
+    def draw_bytes(self, entropy: Entropy) -> bytes:
+        """Return a fresh private key as `draw` does, as bytes only; parsing may take long."""
+        return entropy.bytes(PRIVATE_KEY_SIZE) if self.key is X25519Key else self.draw(entropy)[0]
+
     def draw(self, entropy: Entropy) -> tuple[bytes, PrivateKey]:
         """Return a fresh private key, as bytes and parsed.
 

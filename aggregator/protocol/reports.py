@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from aggregator.codec import encode
-from aggregator.dap.hpke import DecryptError, HpkeCiphertext, HpkeConfig, input_share_info, seal
+from aggregator.dap.hpke import DecryptError, HpkeCiphertext, HpkeConfig, input_share_info, suite_of
 from aggregator.dap.hpke_suites import TAG_SIZE
 from aggregator.dap.ids import ReportId
 from aggregator.dap.messages import (
@@ -116,29 +116,58 @@ def seal_report(
     helper_config: HpkeConfig,
     entropy: Entropy,
 ) -> Report:
-    """Seal a prepared report to both aggregators.
+    """Seal a prepared report to both aggregators, as `seal_reports` does several."""
+    (report,) = seal_reports(task, [prepared], leader_config, helper_config, entropy)
+    return report
+
+
+def seal_reports(
+    task: Task,
+    prepared: Sequence[PreparedReport],
+    leader_config: HpkeConfig,
+    helper_config: HpkeConfig,
+    entropy: Entropy,
+) -> list[Report]:
+    """Seal prepared reports to both aggregators; several at once are cheaper.
 
     On `outdated_config` the same prepared report is sealed again: with a second report of the same
     measurement, a leader that lied about the configuration could count the person twice.
     """
-    aad = input_share_aad(task.input_share_aad_prefix, prepared.metadata, prepared.public_share)
+    from aggregator.dap.hpke_batch import seal_many  # as slow to load as what shards
 
-    def sealed(role: Role, config: HpkeConfig, input_share: bytes) -> HpkeCiphertext:
-        # A leader that saw the opening could use it for a report of its own.
-        extensions = extensions_with(prepared.opening if role is Role.HELPER else None)
-        plaintext = encode(PlaintextInputShare(extensions, payload=input_share))
-        return seal(config, input_share_info(task.profile.tag, role), aad, plaintext, entropy)
+    kems = [suite_of(config).kem for config in (leader_config, helper_config)]
+    drawn = [[kem.draw_bytes(entropy) for kem in kems] for _ in prepared]
+    prefix = task.input_share_aad_prefix
+    aads = [input_share_aad(prefix, each.metadata, each.public_share) for each in prepared]
 
-    return Report(
-        report_metadata=prepared.metadata,
-        public_share=prepared.public_share,
-        leader_encrypted_input_share=sealed(
-            Role.LEADER, leader_config, prepared.leader_input_share
-        ),
-        helper_encrypted_input_share=sealed(
-            Role.HELPER, helper_config, prepared.helper_input_share
-        ),
-    )
+    def sealed(place: int, role: Role, config: HpkeConfig) -> list[HpkeCiphertext]:
+        private_keys = [of_both[place] for of_both in drawn]
+        plaintexts = [_plaintext(each, role) for each in prepared]
+        info = input_share_info(task.profile.tag, role)
+        return seal_many(config, info, private_keys, aads, plaintexts)
+
+    return [
+        Report(
+            report_metadata=each.metadata,
+            public_share=each.public_share,
+            leader_encrypted_input_share=for_leader,
+            helper_encrypted_input_share=for_helper,
+        )
+        for each, for_leader, for_helper in zip(
+            prepared,
+            sealed(0, Role.LEADER, leader_config),
+            sealed(1, Role.HELPER, helper_config),
+            strict=True,
+        )
+    ]
+
+
+def _plaintext(prepared: PreparedReport, role: Role) -> bytes:
+    if role is Role.LEADER:
+        return encode(PlaintextInputShare((), payload=prepared.leader_input_share))
+    # A leader that saw the opening could use it for a report of its own.
+    extensions = extensions_with(prepared.opening)
+    return encode(PlaintextInputShare(extensions, payload=prepared.helper_input_share))
 
 
 def report_sizes(task: Task) -> ReportSizes:

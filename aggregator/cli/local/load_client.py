@@ -15,7 +15,7 @@ from aggregator.dap.times import Time
 from aggregator.dap.urls import read_endpoint
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import PeerError
-from aggregator.protocol.reports import prepare_reports, seal_report
+from aggregator.protocol.reports import prepare_reports, seal_reports
 from aggregator.protocol.task import Task
 from aggregator.vdaf.circuits.measurements import Measurement
 
@@ -57,7 +57,7 @@ def sealed(
         mine = people and people[first : first + per_request]
         openings = mine and [task.opening(each, seconds) for each in mine]
         prepared = prepare_reports(task, some, when, SystemEntropy(), openings)
-        reports = tuple(seal_report(task, each, *keys, SystemEntropy()) for each in prepared)
+        reports = tuple(seal_reports(task, prepared, *keys, SystemEntropy()))
         bodies.append(encode(UploadRequest(reports)))
         progress(len(some))
     return bodies

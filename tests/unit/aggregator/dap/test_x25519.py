@@ -3,15 +3,17 @@
 import logging
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
 from aggregator.dap import hpke_batch, x25519
-from aggregator.dap.hpke import HpkeKeypair, generate_keypair, seal
-from aggregator.dap.hpke_batch import open_many
+from aggregator.dap.hpke import HpkeKeypair, generate_keypair, open_, seal
+from aggregator.dap.hpke_batch import open_many, seal_many
 from aggregator.dap.hpke_suites import SUITES, Suite
 from aggregator.dap.x25519 import FEWEST, Lanes, by_library
 from aggregator.entropy import SystemEntropy
+from aggregator.errors import ParameterError
 from field.lanes import KernelMissing
 
 PAIRS = 40
@@ -138,6 +140,37 @@ def test_a_wrong_lane_rejects_no_report(
     assert opened_of(keypair, texts) == texts
     assert lanes.fault == "a lane had a secret with which a message does not open"
     assert opened_of(keypair, texts) == texts
+
+
+@pytest.mark.parametrize("suite", SUITES.values(), ids=lambda suite: suite.name.replace("/", "_"))
+def test_messages_sealed_together_are_those_that_each_is_alone(suite: Suite) -> None:
+    keypair = generate_keypair(3, SystemEntropy(), suite)
+    drawn = [suite.kem.draw_bytes(SystemEntropy()) for _ in range(PAIRS)]
+    texts = [b"a message %d" % place for place in range(PAIRS)]
+    alone = [
+        seal_many(keypair.config, INFO, [each], [AAD], [text])[0]
+        for each, text in zip(drawn, texts, strict=True)
+    ]
+    assert seal_many(keypair.config, INFO, drawn, [AAD] * PAIRS, texts) == alone
+    assert [open_(keypair, INFO, AAD, each) for each in alone] == texts
+
+
+def test_what_is_sealed_by_a_broken_lane_opens_all_the_same(
+    lanes: Lanes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pair that is drawn is found wrong, and the library seals all of it."""
+    monkeypatch.setattr(x25519, "_exchanged", Lying(lambda _: True))
+    keypair = generate_keypair(3, SystemEntropy())
+    sealed = seal_many(keypair.config, INFO, keys(PAIRS), [AAD] * PAIRS, [b"text"] * PAIRS)
+    assert [open_(keypair, INFO, AAD, each) for each in sealed] == [b"text"] * PAIRS
+    assert lanes.fault is not None
+
+
+def test_nothing_is_sealed_to_a_key_without_secrets(lanes: Lanes) -> None:
+    config = replace(generate_keypair(3, SystemEntropy()).config, public_key=bytes(32))
+    with pytest.raises(ParameterError, match="public key of HPKE configuration 3 is unusable"):
+        seal_many(config, INFO, keys(PAIRS), [AAD] * PAIRS, [b"text"] * PAIRS)
+    assert lanes.fault is None
 
 
 def test_a_message_that_opens_by_neither_is_no_fault_of_lanes(lanes: Lanes) -> None:
