@@ -6,6 +6,7 @@ which order permits were made, and the same permits have one digest.
 
 import dataclasses
 import hashlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, Self, TypeVar
@@ -105,6 +106,38 @@ class WindowList:
     def digest(self) -> str:
         """SHA-256, in hexadecimal."""
         return self._hash.hexdigest()
+
+
+HEADER: Final = "Prio-Permits"
+"""The header by which a leader asks its helper for its lists, from a window on, and the helper
+answers; other programs ignore it."""
+
+MOST_WINDOWS: Final = 64
+"""How many windows one answer has."""
+
+_DIGEST_DIGITS: Final = 16
+
+
+def in_short(count: int, digest: str) -> str:
+    """Return what is said of a window's list, for two operators to compare."""
+    return f"{count} permits, list {digest[:_DIGEST_DIGITS]}"
+
+
+def to_header(lists: Mapping[int, str]) -> str:
+    """Return what is said of the lists of some windows, as the header has it."""
+    return "; ".join(f"{window}: {said}" for window, said in [*lists.items()][:MOST_WINDOWS])
+
+
+def from_header(text: str) -> dict[int, str]:
+    """Return what a header says of lists, by window; nothing of what is malformed."""
+    found = _SAID.findall(text[: 128 * MOST_WINDOWS])
+    return {int(window): said for window, said in found[:MOST_WINDOWS]}
+
+
+_SAID: Final = re.compile(
+    rf"(?:^|; )([0-9]{{1,19}}): ([0-9]{{1,10}} permits, list [0-9a-f]{{{_DIGEST_DIGITS}}})(?=; |$)",
+    re.ASCII,
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

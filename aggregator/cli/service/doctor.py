@@ -16,14 +16,15 @@ from aggregator.cli.options import Config
 from aggregator.errors import ParameterError, PeerError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import httpx
 
     from aggregator.cli.service.doctor_sides import Side
-    from aggregator.cli.service.parties import Party
+    from aggregator.cli.service.parties import AggregatorParty, Party
     from aggregator.protocol.task import Task
     from aggregator.service.transport.examination import Finding
+    from aggregator.service.transport.peer import Peer
 
 _SECONDS = 15.0
 
@@ -98,7 +99,79 @@ async def _examine(party: "Party", endpoint: str) -> "list[Finding]":
         shared = _shared(party, endpoint)
         if not shared:
             return [*found, Finding("look", "tasks", f"none of ours names {endpoint}")]
-        return [*found, *[await _of_task(party, http, task, endpoint) for task in shared]]
+        found += [await _of_task(party, http, task, endpoint) for task in shared]
+        return [*found, *await _of_permits(party, http, shared, endpoint)]
+
+
+async def _of_permits(
+    party: "Party", http: "httpx.AsyncClient", shared: "Sequence[Task]", endpoint: str
+) -> "list[Finding]":
+    """Compare a leader's lists of permits with its helper's, which the helper tells it."""
+    from aggregator.cli.service.doctor_sides import compared_lists, lists_of
+    from aggregator.cli.service.parties import AggregatorParty
+    from aggregator.dap.ids import encode_base64url
+    from aggregator.dap.profile import Role
+    from aggregator.service.transport.examination import Finding
+    from aggregator.written_times import utc_text
+
+    if not isinstance(party, AggregatorParty) or party.role is not Role.LEADER:
+        return []
+    found: list[Finding] = []
+    for domain, (task, ours) in lists_of(party, shared).items():
+        name = encode_base64url(domain)
+        theirs = await _lists_there(party, http, task, endpoint)
+        if theirs is None:
+            says = f"domain {name}: the helper does not say which lists it has"
+            found.append(Finding("look", "permits", says))
+            continue
+        there = {utc_text(task.permits_from(window)): said for window, said in theirs.items()}
+        found += compared_lists(name, ours, there)
+    return found
+
+
+async def _lists_there(
+    party: "AggregatorParty", http: "httpx.AsyncClient", task: "Task", endpoint: str
+) -> dict[int, str] | None:
+    """Return what the helper says of its lists, by window; None if it does not."""
+    from aggregator.protocol.permit_lists import HEADER, MOST_WINDOWS, from_header
+    from aggregator.service.transport.interpretation import PeerRefused
+
+    lists: dict[int, str] = {}
+    first = 0
+    while True:
+        helper, nowhere = _asked_at(party, http, task, endpoint)
+        try:
+            await helper.get(nowhere, headers={HEADER: str(first)})
+        except PeerRefused as error:
+            if HEADER not in error.headers:
+                return None
+            some = from_header(error.headers[HEADER])
+        except PeerError:
+            return None
+        else:
+            return None
+        lists |= {window: said for window, said in some.items() if window >= first}
+        if len(some) < MOST_WINDOWS or max(some) < first:
+            return lists
+        first = max(some) + 1
+
+
+def _asked_at(
+    party: "AggregatorParty", http: "httpx.AsyncClient", task: "Task", endpoint: str
+) -> "tuple[Peer, str]":
+    """Return the helper, and the path of a job that does not exist there."""
+    from aggregator.dap.ids import AggregationJobId
+    from aggregator.dap.resources import path
+    from aggregator.service.storage.tasks.tasks import get_task
+    from aggregator.service.transport.peer import Peer
+
+    stored = party.database.read_sync("task", lambda tx: get_task(tx, task.task_id.value))
+    token = None if stored is None else stored.record.peer_token
+    helper = Peer(
+        http, endpoint, token, name="the helper", attempts=1, token_header=task.token_header
+    )
+    nowhere = AggregationJobId(secrets.token_bytes(AggregationJobId.size))
+    return helper, path("aggregation_job", task_id=task.task_id, aggregation_job_id=nowhere)
 
 
 def _side(party: "Party", endpoint: str) -> "Side":
@@ -126,28 +199,22 @@ async def _of_task(
 ) -> "Finding":
     """Report a shared task's fingerprint and, at its leader, whether the helper serves it."""
     from aggregator.cli.service.parties import AggregatorParty
-    from aggregator.dap.ids import AggregationJobId
     from aggregator.dap.problems import UnrecognizedAggregationJob
     from aggregator.dap.profile import Role
-    from aggregator.dap.resources import path
-    from aggregator.service.storage.tasks.tasks import get_task
     from aggregator.service.transport.examination import Finding
     from aggregator.service.transport.interpretation import PeerRefused
-    from aggregator.service.transport.peer import Peer
 
     says = f"{task.task_id}, fingerprint {task.fingerprint}"
-    is_ours_to_ask = isinstance(party, AggregatorParty) and party.role is Role.LEADER
-    if not is_ours_to_ask or endpoint != task.configuration.helper_aggregator_endpoint:
+    if (
+        not isinstance(party, AggregatorParty)
+        or party.role is not Role.LEADER
+        or endpoint != task.configuration.helper_aggregator_endpoint
+    ):
         return Finding("ok", "task", says)
-    stored = party.database.read_sync("task", lambda tx: get_task(tx, task.task_id.value))
-    token = None if stored is None else stored.record.peer_token
-    helper = Peer(
-        http, endpoint, token, name="the helper", attempts=1, token_header=task.token_header
-    )
-    nowhere = AggregationJobId(secrets.token_bytes(AggregationJobId.size))
+    helper, nowhere = _asked_at(party, http, task, endpoint)
     try:
         # Ask for a job that does not exist: a helper that serves the task says just that.
-        await helper.get(path("aggregation_job", task_id=task.task_id, aggregation_job_id=nowhere))
+        await helper.get(nowhere)
     except PeerRefused as error:
         if isinstance(error.problem, UnrecognizedAggregationJob):
             return Finding("ok", "task", f"{says}; the helper serves it and knows our token")

@@ -17,6 +17,7 @@ from aggregator.cli.service.parties import AggregatorParty
 from aggregator.dap.ids import TaskId, encode_base64url
 from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError
+from aggregator.protocol.permit_lists import in_short
 from aggregator.protocol.task import Task
 from aggregator.service.config import (
     ANSWER_SECONDS,
@@ -92,26 +93,27 @@ def side_of(party: AggregatorParty, shared: Sequence[Task]) -> Side:
         max_body_size=settings.max_body_size if isinstance(settings, HelperSettings) else None,
         tasks={str(task.task_id): task.fingerprint for task in shared},
         verify_keys={str(each): digest for each, digest in _key_digests(party, shared)},
-        permits={encode_base64url(domain): lists for domain, lists in _permits(party, shared)},
+        permits={
+            encode_base64url(domain): said for domain, (_, said) in lists_of(party, shared).items()
+        },
     )
 
 
-def _permits(
+def lists_of(
     party: AggregatorParty, shared: Sequence[Task]
-) -> Iterator[tuple[bytes, dict[str, str]]]:
+) -> dict[bytes, tuple[Task, dict[str, str]]]:
+    """Return, by domain, one of its tasks and our lists in short, by a window's beginning."""
     domains = {task.permits.domain: task for task in shared if task.permits is not None}
+    found = {}
     for domain, task in domains.items():
         counted = party.database.read_sync("count", partial(count_permits, domain=domain))
-        yield (
-            domain,
-            {
-                utc_text(task.permits_from(each.window)): (
-                    f"{each.given} permits, list {each.digest[:_DIGEST_DIGITS]}"
-                )
-                for each in counted
-                if each.given
-            },
-        )
+        said = {
+            utc_text(task.permits_from(each.window)): in_short(each.given, each.digest)
+            for each in counted
+            if each.given
+        }
+        found[domain] = task, said
+    return found
 
 
 def _key_digests(party: AggregatorParty, shared: Sequence[Task]) -> Iterator[tuple[TaskId, str]]:
@@ -176,12 +178,13 @@ def compared(ours: Side, theirs: Side) -> Iterator[Finding]:
             yield Finding("fault", "key", says)
         yield _of_task(task, ours.tasks.get(task), theirs.tasks.get(task))
     for domain in sorted(ours.permits.keys() & theirs.permits.keys()):
-        yield from _of_domain(domain, ours.permits[domain], theirs.permits[domain])
+        yield from compared_lists(domain, ours.permits[domain], theirs.permits[domain])
 
 
-def _of_domain(
+def compared_lists(
     domain: str, ours: Mapping[str, str], theirs: Mapping[str, str]
 ) -> Iterator[Finding]:
+    """Yield findings where both sides' lists of permits differ, by the beginning of a window."""
     name = f"domain {escaped(domain)}"
     others = [
         each for each in sorted(ours.keys() | theirs.keys()) if ours.get(each) != theirs.get(each)

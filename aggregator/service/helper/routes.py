@@ -4,6 +4,8 @@ Source: DAP, "HPKE Configuration Request", "Verifying and Aggregating Reports" a
 Aggregate Shares".
 """
 
+import re
+
 from fastapi import APIRouter, Request, Response, status
 from starlette.background import BackgroundTask
 
@@ -23,6 +25,9 @@ from aggregator.dap.problems import (
 )
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import location
+from aggregator.protocol.permit_lists import HEADER as PERMITS_HEADER
+from aggregator.protocol.permit_lists import in_short
+from aggregator.protocol.permit_lists import to_header as lists_to_header
 from aggregator.protocol.reports import report_sizes
 from aggregator.protocol.witness import HEADER, from_header, to_header
 from aggregator.service.config import DEFERRED_POLL_SECONDS, HelperSettings
@@ -38,6 +43,7 @@ from aggregator.service.storage.jobs.aggregate_shares import (
 )
 from aggregator.service.storage.jobs.answered_jobs import AnsweredJob
 from aggregator.service.storage.jobs.deferred_jobs import DeferredJob, delete_job, get_job
+from aggregator.service.storage.operator.permits import count_permits
 from aggregator.service.telemetry.tracing import note
 from aggregator.service.web.aggregators import AggregatorResources, Kind
 from aggregator.service.web.messages import (
@@ -47,6 +53,9 @@ from aggregator.service.web.messages import (
     message_response,
     read_body,
 )
+from aggregator.service.web.problems import abort_response
+
+_WINDOW = re.compile("[0-9]{1,19}", re.ASCII)
 
 AGGREGATION_JOB = Kind("aggregation job", AggregationJobId, UnrecognizedAggregationJob)
 AGGREGATE_SHARE = Kind("aggregate share", AggregateShareId, UnrecognizedAggregateShare)
@@ -127,15 +136,39 @@ class HelperResources(AggregatorResources):
         raise StepMismatch(f"a job ends with step 0 and has no step {step}", served.task.task_id)
 
     async def get_aggregation_job(self, request: Request) -> Response:
-        """Repeat the answer to a job, or ask the leader to come again."""
-        found: tuple[ServedTask, AnsweredJob | DeferredJob] = await self._found(
-            request, AGGREGATION_JOB, get_job
-        )
+        """Repeat the answer to a job, or ask the leader to come again.
+
+        Beside the word that there is no such job a leader that asks is told our lists of permits.
+        """
+        try:
+            found: tuple[ServedTask, AnsweredJob | DeferredJob] = await self._found(
+                request, AGGREGATION_JOB, get_job
+            )
+        except UnrecognizedAggregationJob as missing:
+            return await self._with_lists(request, missing)
         served, job = found
         if isinstance(job, DeferredJob):
             return _deferred(served)
         response = served.task.profile.framing.answer(job.response)
         return message_response(AggregationJobResp.message, response)
+
+    async def _with_lists(self, request: Request, missing: UnrecognizedAggregationJob) -> Response:
+        first = request.headers.get(PERMITS_HEADER, "")
+        served = await self._authorised(request)
+        permits = served.task.permits
+        if permits is None or not _WINDOW.fullmatch(first):
+            raise missing
+        counted = await self._runtime.database.read(
+            "count permits", lambda tx: count_permits(tx, permits.domain)
+        )
+        lists = {
+            each.window: in_short(each.given, each.digest)
+            for each in counted
+            if each.given and each.window >= int(first)
+        }
+        answer = abort_response(missing, served.task.task_id)
+        answer.headers[PERMITS_HEADER] = lists_to_header(lists)
+        return answer
 
     async def delete_aggregation_job(self, request: Request) -> Response:
         """Forget a job: reports that are aggregated stay so, and one that waits is not answered."""

@@ -56,10 +56,14 @@ class PeerRefused(PeerError):
         status: The HTTP status code.
         is_unprocessed: Whether the request has certainly changed nothing: the status is 4xx, and no
             earlier attempt of the same call has an unknown outcome.
+        headers: The answer's.
     """
 
-    def __init__(self, problem: Problem, status: int) -> None:
+    def __init__(
+        self, problem: Problem, status: int, headers: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(f"refused with status {status}: {problem}")
+        self.headers: Mapping[str, str] = {} if headers is None else headers
         self.problem = problem
         self.status = status
         self.is_unprocessed = httpx.codes.is_client_error(status)

@@ -122,7 +122,12 @@ class Peer:
         return f"Peer({str(self._base)!r})"
 
     async def get(
-        self, target: str, *, limit: int = MAX_SHORT_ANSWER, carrying: type[Carried] | None = None
+        self,
+        target: str,
+        *,
+        limit: int = MAX_SHORT_ANSWER,
+        carrying: type[Carried] | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """Read a resource, by its path below the endpoint or its absolute URL.
 
@@ -131,8 +136,9 @@ class Peer:
             limit: The most bytes of the answer.
             carrying: The message that the answer should be, unless it is empty. Any other answer
                 may have been truncated in transit, so we ask again; the last is returned as it is.
+            headers: Extra headers.
         """
-        return await self._request("GET", target, None, None, limit, carrying)
+        return await self._request("GET", target, None, None, limit, carrying, headers)
 
     async def send(
         self,
@@ -245,7 +251,7 @@ class Peer:
         if self._is_foreign(response):
             raise self._unreachable(f"status {status} without a problem document", retry_after)
         if not response.is_success:
-            raise PeerRefused(problem_of(response, content), status)
+            raise PeerRefused(problem_of(response, content), status, response.headers)
         location = response.headers.get("location")
         return Answer(
             body=content,
