@@ -36,9 +36,12 @@ from aggregator.protocol.answers_so_far import AnswersSoFar, WindowCount
 from aggregator.protocol.permit_codes import code_of, secret_of
 from aggregator.protocol.permit_lists import (
     Replacements,
+    from_header,
+    in_short,
     listed,
     read_lists,
     read_replacements,
+    to_header,
     write_lists,
 )
 from aggregator.protocol.provisioning import provision, read_provisions
@@ -169,6 +172,8 @@ def permit_lists(data: bytes) -> None:
         assert write_lists(read_lists(data)) == data
     with suppress(DecodeError):
         assert write_lists(read_replacements(data)) == data
+    said = from_header(data.decode("latin-1"))
+    assert from_header(to_header(said)) == said
 
 
 def permit_code(data: bytes) -> None:
@@ -319,6 +324,7 @@ DECODERS: Mapping[str, Decoded] = {
         [
             write_lists([listed(bytes(32), {3: [b"a" * 16, b"b" * 16], 4: []})]),
             encode(Replacements(bytes(32), {3: [(b"a" * 16, b"b" * 16)]})),
+            to_header({3: in_short(10, "0123456789abcdef"), 4: in_short(9, "f" * 64)}).encode(),
         ],
     ),
     "permit_code": Decoded(permit_code, [code_of(bytes(16)).encode()]),
