@@ -9,9 +9,9 @@ It shares the store of the collector service, which may run at the same time: bo
 has collected. `AsyncCollector` does the same for programs that use `await`.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+import dataclasses
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from functools import partial
@@ -35,6 +35,7 @@ from aggregator.dap.ids import TaskId
 from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
+from aggregator.protocol.summary import paid_in_short
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import stored_task
 from aggregator.service.config import CollectorSettings, read_settings_of
@@ -44,12 +45,13 @@ from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.storage.opening import open_database
 from aggregator.service.transport.client import client_of
 from aggregator.steward.survey import Meaning, SurveyResults
+from aggregator.steward.text.text_tasks import text_tasks_in
 from aggregator.written_times import duration
 
 DEFAULT_WAIT = timedelta(seconds=WAIT_SECONDS)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Collected:
     """One collected batch, with the collection as the collector service shows it.
 
@@ -105,7 +107,7 @@ class Collected:
     def table(self, confidence: Fraction = DEFAULT_CONFIDENCE) -> Table:
         """Return the batch's values with intervals; they have labels if the task is of a survey."""
         if self.task.meaning:
-            return self.survey().table(confidence=confidence)
+            return self.survey().table(by=None, confidence=confidence)
         return self.batch().table(confidence)
 
 
@@ -284,7 +286,10 @@ class AsyncCollector:
         wanted = [task for task in tasks if title in (None, titles[task.task_id])]
         if not wanted:
             raise ParameterError(f"survey: there is no {title!r}; this collector has {has}")
-        return survey_results([each for task in wanted for each in await self.results(task)])
+        found = [each for task in wanted for each in await self.results(task)]
+        return dataclasses.replace(
+            survey_results(found), paid=_paid(wanted[-1], await self.tasks())
+        )
 
 
 class Collector:
@@ -341,6 +346,14 @@ class Collector:
     def survey(self, title: str | None = None) -> SurveyResults:
         """Return everything that was collected of a survey; see `AsyncCollector.survey`."""
         return self._portal.call(self._collector.survey, title)
+
+
+def _paid(task: Task, tasks: Sequence[Task]) -> str:
+    """Return what a person pays for a survey, with its text questions among a collector's tasks."""
+    wanted = {meaning for _, meaning in Meaning.of_task(task).texts}
+    texts = {each.hashes.meaning.hex(): each.tasks[0] for each in text_tasks_in(tasks)}
+    known = [texts[meaning] for meaning in sorted(wanted & texts.keys())]
+    return paid_in_short(task, known, is_all=len(known) == len(wanted))
 
 
 def _ended(task: Task, document: Document, wait: timedelta) -> Collected:

@@ -1,7 +1,9 @@
 """What a task promises, short enough to be read: "ε 2 a week, 16 in all"."""
 
+from collections.abc import Sequence
 from fractions import Fraction
 
+from aggregator.dp.filters import Cost, total
 from aggregator.dp.mechanisms import Guarantee
 from aggregator.dp.rationals import at_most
 from aggregator.protocol.budget import cost, horizon, releases_of
@@ -27,6 +29,31 @@ def guarantee_in_short(task: Task) -> str:
         together = f"{at_most(cost(task, most), _DIGITS)} in all"
         of_all = f", {at_most(pure)} in all" if pure > delta else ""
     return f"{each}, {together}" + (f" (δ {at_most(delta)}{of_all})" if delta else "")
+
+
+def paid_in_short(task: Task, texts: Sequence[Task], *, is_all: bool = True) -> str:
+    """Return what a person pays for a survey: for its task and one task of each text question.
+
+    If not all text questions are known, `is_all` is False, and it says that more is paid.
+    """
+    own = guarantee_in_short(task)
+    if not is_all:
+        return f"{own}; text questions add to it"
+    if not texts:
+        return own
+    everything = (task, *texts)
+    each = total([releases_of(one, 1).cost or Cost(None) for one in everything])
+    if each.epsilon is None or each.delta:
+        return "; ".join(
+            [own, *(f"for a text question {guarantee_in_short(one)}" for one in texts)]
+        )
+    ends = [horizon(one) for one in everything]
+    if None in ends:
+        together = "with no end"
+    else:
+        costs = [cost(one, end or 0) for one, end in zip(everything, ends, strict=True)]
+        together = f"{at_most(sum(costs, Fraction(0)), _DIGITS)} in all"
+    return f"ε {at_most(each.epsilon, _DIGITS)} {_each(task)}, {together}, text questions included"
 
 
 def who_must_be_honest(task: Task) -> str:

@@ -131,7 +131,7 @@ def test_the_hospitals_notebook_shows_what_was_made_up(
     rows = _rows(shares)
     assert [row["label"] for row in rows] == ["medicine", "surgery", "children", "eyes"] * 4
     # Four in a hundred of 750 is many times the noise.
-    assert all(41 < float(row["value"]) < 49 for row in rows if row["label"] == "medicine")
+    assert all(41 < _number(row["value"]) < 49 for row in rows if row["label"] == "medicine")
     # Of 750 visits 341 against 176: many times the noise, too.
     assert any("medicine" in text and "is larger than" in text for text in shown)
     assert any("adding half widths" in text for text in shown)
@@ -143,7 +143,9 @@ def test_the_demos_notebook_shows_the_answers_of_5912_people(folder: Path) -> No
     printed = _run(command_of("prio demo --keep demo"), folder)
     assert "The leader verified 5,912 reports, the helper 5,912" in printed
     (health, *_), charts, _ = _shown(folder / "demo.ipynb")
-    counts = {row["label"]: float(row["value"]) for row in _rows(health) if row["shows"] == "count"}
+    counts = {
+        row["label"]: _number(row["value"]) for row in _rows(health) if row["shows"] == "count"
+    }
     truth = {"excellent": 3275, "good": 2088, "fair": 457, "poor": 92}
     # An interval of 95 % is ± 8; 40 has a probability below 10^-8.
     assert all(abs(counts[name] - value) <= 40 for name, value in truth.items())
@@ -167,6 +169,11 @@ def test_a_notebook_takes_less_code_than_was_counted_before_there_were_surveys(
         assert all(
             line.split()[1] in ("aggregator.collector", "aggregator.results") for line in imported
         )
+
+
+def _number(cell: str) -> float:
+    """Return the number in a cell, without its unit."""
+    return float(cell.split(maxsplit=1)[0].replace(",", ""))
 
 
 def _rows(table: str) -> list[dict[str, str]]:

@@ -9,7 +9,6 @@ from aggregator.untrusted_text import escaped
 
 if TYPE_CHECKING:
     from aggregator.collector.results import Table
-    from aggregator.collector.results.charts import Cell
 
 _INDENT = "  "
 _GAP = "   "
@@ -27,12 +26,13 @@ class Trouble:
 def table_lines(made: "Table", width: int) -> list[str]:
     """Return a table of a survey's figures as lines of text.
 
-    Numbers are rounded to two digits of their half-width, and ends outward, as on the pages.
+    Numbers are rounded to two digits of their half-width, and ends outward, as on the pages; what
+    says nothing is no number, as there.
     Windows that do not fit into the width, in characters, are printed further down.
     """
     windows: dict[str, None] = {}
     cells: dict[str, dict[str, dict[str, tuple[str, str]]]] = {}
-    for row in made.rows:
+    for row, shown in zip(made.rows, made.shown, strict=True):
         window, question = str(row["window"]), escaped(str(row["question"]))
         if row["by"]:
             question += escaped(f" by {row['by']}")
@@ -42,7 +42,8 @@ def table_lines(made: "Table", width: int) -> list[str]:
             figures.setdefault("answered", {})[window] = f"{row['answered']:,}", ""
         names = ("group", "shows", "label")
         name = escaped(" ".join(str(row[each]) for each in names if row[each]))
-        figures.setdefault(name, {})[window] = _figure(row)
+        ends = "" if shown.ends is None else f"({' to '.join(shown.ends)})"
+        figures.setdefault(name, {})[window] = escaped(shown.value), ends
     lines = []
     for question, figures in cells.items():
         lines.append(question)
@@ -109,22 +110,10 @@ def _column(window: str, figures: Mapping[str, Mapping[str, tuple[str, str]]]) -
     return [window, *(f"{value:>{size}}  {interval}".rstrip() for value, interval in found)]
 
 
-def _figure(row: "Mapping[str, Cell]") -> tuple[str, str]:
-    from aggregator.collector.pages.numbers import said
-    from aggregator.service.web.pages.charts import Mark
-
-    estimate = row["value"]
-    low, high = float(row["low"] or 0), float(row["high"] or 0)
-    value, least, most = said(Mark("", None if estimate is None else float(estimate), low, high))
-    shown = "no estimate" if estimate is None else f"{value} {row['unit']}".rstrip()
-    return escaped(shown), f"({least} to {most})"
-
-
 def _ends(low: float, high: float) -> tuple[str, str]:
-    from aggregator.collector.pages.numbers import said
-    from aggregator.service.web.pages.charts import Mark
+    from aggregator.collector.results.written import said
 
-    _, least, most = said(Mark("", None, low, high))
+    _, least, most = said(None, low, high)
     return least, most
 
 

@@ -80,7 +80,7 @@ def collect(
             raise ParameterError(_not_over(config, asked, windows, start))
     collected, troubles = collect_windows(config, asked, letters, windows, starts, wait, now=now)
     own = [(each.task, each.batch()) for each in collected if each.task == asked.task]
-    made = SurveyResults(own).table()
+    made = SurveyResults(own).table(by=None)
     texts = text_windows(
         asked, letters, windows, lambda task: [each for each in collected if each.task == task]
     )
@@ -188,14 +188,15 @@ def results(
     if changes:
         print_changes(survey_results(found), probability, show)
         return
-    made = survey_results(found).table(show, confidence=probability, jointly=jointly)
+    shown = [] if show in asked.texts else found
+    made = survey_results(shown).table(show, by=None, confidence=probability, jointly=jointly)
     if csv is not None:
         made.to_csv(csv)
     if parquet is not None:
         made.to_parquet(parquet)
     if as_json:
-        shown = _texts_document(texts, strings_in(lists), every=every) if asked.texts else {}
-        print(json.dumps(_document(made) | shown))
+        words_too = _texts_document(texts, strings_in(lists), every=every) if asked.texts else {}
+        print(json.dumps(_document(made) | words_too))
     elif csv is None and parquet is None:
         print_table(made)
         print_texts(texts, windows, strings_in(lists), every=every)

@@ -6,13 +6,13 @@ from functools import lru_cache
 
 from aggregator.collector import store
 from aggregator.collector.guarantee import conditions, promise
-from aggregator.collector.pages.numbers import number
 from aggregator.collector.pages.readings import Asked, Reading, Readings, Row
 from aggregator.collector.pages.survey_costs import SurveyCost, survey_cost
 from aggregator.collector.pages.survey_costs import said as cost_in_words
 from aggregator.collector.pages.texts import costs_of_texts
 from aggregator.collector.pages.view import MOST_ROWS, View, budget, chooser, counted
 from aggregator.collector.results.selection import Selected
+from aggregator.collector.results.written import number
 from aggregator.dap.problems import UnrecognizedCollectionJob
 from aggregator.dp.certified import to_float
 from aggregator.dp.laws import NoiseLaw

@@ -15,11 +15,14 @@ if TYPE_CHECKING:
     from aggregator.collector.results.batches import Batch
     from aggregator.collector.results.comparisons import Comparison, compare, compare_all
     from aggregator.collector.results.consistency import consistent
+    from aggregator.collector.results.cross_tables import CrossTable
+    from aggregator.collector.results.deviations import Deviation
     from aggregator.collector.results.intervals import ConfidenceInterval
     from aggregator.collector.results.moments import Variance, mean
     from aggregator.collector.results.moments_of_some import VarianceOfSome
     from aggregator.collector.results.quantiles import Quantile, median
     from aggregator.collector.results.ratios import Ratio, ratio
+    from aggregator.collector.results.sayable import Range, Shown, TooFew, shown, too_few
     from aggregator.collector.results.selection import Selected, Withheld, after_selection
     from aggregator.collector.results.tables import Table
     from aggregator.collector.results.trees import Tree
@@ -37,11 +40,14 @@ else:
             "batches": ("Batch",),
             "comparisons": ("Comparison", "compare", "compare_all"),
             "consistency": ("consistent",),
+            "cross_tables": ("CrossTable",),
+            "deviations": ("Deviation",),
             "intervals": ("ConfidenceInterval",),
             "moments": ("Variance", "mean"),
             "moments_of_some": ("VarianceOfSome",),
             "quantiles": ("Quantile", "median"),
             "ratios": ("Ratio", "ratio"),
+            "sayable": ("Range", "Shown", "TooFew", "shown", "too_few"),
             "selection": ("Selected", "Withheld", "after_selection"),
             "tables": ("Table",),
             "trees": ("Tree",),
@@ -53,12 +59,17 @@ __all__ = [
     "Batch",
     "Comparison",
     "ConfidenceInterval",
+    "CrossTable",
+    "Deviation",
     "Noised",
     "Quantile",
     "Quantity",
+    "Range",
     "Ratio",
     "Selected",
+    "Shown",
     "Table",
+    "TooFew",
     "Tree",
     "Variance",
     "VarianceOfSome",
@@ -72,5 +83,7 @@ __all__ = [
     "mean",
     "median",
     "ratio",
+    "shown",
+    "too_few",
     "total",
 ]

@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,6 +35,8 @@ _MOST_TICKS = 8
 _WIDTH = 7.2
 _TITLE_LETTERS = 80
 _LABEL_LETTERS, _LABEL_LINES = 30, 3
+_MOST_ACROSS, _FEW_LETTERS, _SMALLER = 2, 40, 0.7
+"""Small charts side by side, the letters of a line of their titles, and their height."""
 _DODGE = 0.5
 """The part of the distance between two windows that the bars of all lines take."""
 
@@ -90,7 +92,9 @@ class Layout:
         return "\n".join(lines)
 
 
-def draw(axes: "Axes", layout: Layout, title: str, statement: str) -> None:
+def draw(
+    axes: "Axes", layout: Layout, title: str, statement: str, most_letters: int | None = None
+) -> None:
     """Draw rows into axes; the statement says what the intervals are."""
     unit = ", ".join(sorted({str(row["unit"]) for row in layout.rows if row["unit"]}))
     if layout.is_over_time:
@@ -108,13 +112,52 @@ def draw(axes: "Axes", layout: Layout, title: str, statement: str) -> None:
         begin_at_zero = axes.set_ylim if layout.is_over_time else axes.set_xlim
         begin_at_zero(0, None)
     said = [title, ", ".join(layout.common), statement]
-    letters = _TITLE_LETTERS
-    if not layout.is_over_time:  # the title begins where the labels end
+    letters = most_letters or _TITLE_LETTERS
+    if most_letters is None and not layout.is_over_time:  # the title begins where the labels end
         letters -= max(
             (len(line) for each in layout.labels for line in each.split("\n")), default=0
         )
     lines = [line for text in said for line in textwrap.wrap(_plain(text), letters)]
     axes.set_title("\n".join(lines), loc="left", fontsize=10)
+
+
+def draw_multiples(
+    pyplot: Any,  # noqa: ANN401 - a module
+    rows: Sequence[Row],
+    names: Sequence[str],
+    title: str,
+) -> "list[Axes]":
+    """Draw rows in a small chart for each group, all with one scale, and return their axes.
+
+    A group is what the column `group` says, and `by` if there is one.
+    """
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((str(row.get("by") or ""), str(row.get("group") or "")), []).append(row)
+    kept = [name for name in names if name not in ("by", "group")]
+    layouts = [Layout(each, kept) for each in groups.values()]
+    columns = min(_MOST_ACROSS, len(layouts))
+    down = -(-len(layouts) // columns)
+    width, height = layouts[0].size
+    size = (width, 0.6 + down * (height - 0.4) * (_SMALLER if layouts[0].is_over_time else 1))
+    figure, made = pyplot.subplots(
+        down,
+        columns,
+        figsize=size,
+        layout="constrained",
+        squeeze=False,
+        sharex=True,
+        sharey=layouts[0].is_over_time,
+    )
+    axes: list[Axes] = list(made.flat)
+    for place, (name, layout) in enumerate(zip(groups, layouts, strict=True)):
+        draw(axes[place], layout, ": ".join(filter(None, name)) or "all", "", _FEW_LETTERS)
+        if place % columns and not layout.is_over_time:
+            axes[place].tick_params(labelleft=False)
+    for unused in axes[len(layouts) :]:
+        unused.remove()
+    figure.suptitle("\n".join(textwrap.wrap(_plain(title), _TITLE_LETTERS)), fontsize=10)
+    return axes[: len(layouts)]
 
 
 def _draw_below_each_other(axes: "Axes", layout: Layout) -> None:

@@ -12,11 +12,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aggregator.collector.results.charts import Cell, Layout, draw
+from typing_extensions import override
+
+from aggregator.collector.results.charts import Cell, Layout, draw, draw_multiples
 from aggregator.collector.results.csv_rows import as_csv
 from aggregator.collector.results.intervals import ConfidenceInterval
+from aggregator.collector.results.sayable import Range, Shown, shown
 from aggregator.collector.results.values import Quantity, joint_intervals
 from aggregator.collector.results.whole_files import written_whole
+from aggregator.collector.results.written import aligned
 from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ConfigurationError, ParameterError
 
@@ -24,10 +28,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _OWN_COLUMNS = ("label", "value", "low", "high", "unit", "confidence", "jointly", "method")
-_LEFT = frozenset({"label", "unit", "method"})
+_RIGHT = frozenset({"value", "from", "to"})
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Table:
     """Values in rows.
 
@@ -38,6 +42,8 @@ class Table:
         jointly: Whether all intervals hold at once with that confidence, or each by itself.
         intervals: Those to show in place of the quantities' own, such as corrected for selection.
         guarantee: What people are promised, in a few words; it stands above the rows.
+        possible: What each value may be: one whose interval covers more than half of it is not
+            shown as a number, but for `rows`, frames and files.
     """
 
     quantities: Sequence[Quantity]
@@ -47,6 +53,7 @@ class Table:
     intervals: Sequence[ConfidenceInterval] | None = None
     title: str = ""
     guarantee: str = ""
+    possible: Sequence[Range | None] = ()
 
     def __post_init__(self) -> None:
         count = len(self.quantities)
@@ -57,6 +64,8 @@ class Table:
                 raise ParameterError(f"columns: {name!r} has {len(cells)} cells, not {count}")
         if self.intervals is not None and len(self.intervals) != count:
             raise ParameterError(f"intervals: there are {len(self.intervals)}, not {count}")
+        if self.possible and len(self.possible) != count:
+            raise ParameterError(f"possible: there are {len(self.possible)}, not {count}")
 
     @cached_property
     def rows(self) -> list[dict[str, Cell]]:
@@ -74,9 +83,15 @@ class Table:
                 "method": interval.method,
             }
             for index, (quantity, interval) in enumerate(
-                zip(self.quantities, self._intervals(), strict=True)
+                zip(self.quantities, self._intervals, strict=True)
             )
         ]
+
+    @cached_property
+    def shown(self) -> list[Shown]:
+        """Each value in words, or what is said in place of it."""
+        possible = self.possible or [None] * len(self.quantities)
+        return list(map(shown, self.quantities, possible, self._intervals))
 
     def frame(self) -> Any:  # noqa: ANN401 - of whichever of two libraries is installed
         """Return a data frame of pandas, or of polars where that is installed and pandas is not.
@@ -109,10 +124,14 @@ class Table:
         """Draw the estimates with their intervals; unbounded ones are left out.
 
         Rows of several windows (the column `window`) become lines over time, other rows stand
-        below each other. What all rows have in common is said once, in the title.
+        below each other. What all rows have in common is said once, in the title. Groups (the
+        column `group`) become small charts with one scale, unless axes are given.
 
         Args:
             axes: The axes of matplotlib to draw into; new ones by default.
+
+        Returns:
+            The axes; the first of them if there are several.
 
         Raises:
             ConfigurationError: matplotlib is not installed.
@@ -120,18 +139,25 @@ class Table:
         layout = Layout(self.rows, list(self.columns))
         if axes is None:
             pyplot = import_library("a chart", "matplotlib.pyplot", extra="plots")
+            if len({row.get("group") for row in self.rows}) > 1:
+                title = "; ".join(filter(None, [self.title, self._statement()]))
+                return draw_multiples(pyplot, self.rows, list(self.columns), title)[0]
             axes = pyplot.subplots(figsize=layout.size, layout="constrained")[1]
         draw(axes, layout, self.title, self._statement())
         return axes
 
+    @override
+    def __repr__(self) -> str:
+        """Show the title, and each value on a line."""
+        said = "; ".join(filter(None, [self.title, self.guarantee, self._statement()]))
+        names, cells = self._readable()
+        return "\n".join(filter(None, [said, *aligned([names, *cells])]))
+
     def _repr_html_(self) -> str:
         """Return the table for a notebook: escaped text, no script and no style but alignment."""
-        names = self._names()
+        names, cells = self._readable()
         head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
-        body = "".join(
-            "<tr>" + "".join(_html_cell(name, row[name]) for name in names) + "</tr>"
-            for row in self.rows
-        )
+        body = "".join("<tr>" + "".join(map(_html_cell, names, row)) + "</tr>" for row in cells)
         said = "; ".join(filter(None, [self.guarantee, self._statement()]))
         caption = html.escape(f"{self.title} ({said})".strip())
         return (
@@ -139,6 +165,20 @@ class Table:
             f"<tbody>{body}</tbody></table>"
         )
 
+    def _readable(self) -> tuple[list[str], list[list[str]]]:
+        """Return names and cells for a reader: what says something, and values in words."""
+        named = {
+            name: [str(row[name] or "") for row in self.rows] for name in (*self.columns, "label")
+        }
+        kept = {name: cells for name, cells in named.items() if any(cells)}
+        columns = kept | {
+            "value": [each.value for each in self.shown],
+            "from": ["" if each.ends is None else each.ends[0] for each in self.shown],
+            "to": ["" if each.ends is None else each.ends[1] for each in self.shown],
+        }
+        return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
+
+    @cached_property
     def _intervals(self) -> Sequence[ConfidenceInterval]:
         if self.intervals is not None:
             return self.intervals
@@ -147,12 +187,7 @@ class Table:
         return [quantity.interval(self.confidence) for quantity in self.quantities]
 
     def _statement(self) -> str:
-        found = {(row["confidence"], row["jointly"]) for row in self.rows}
-        return "; ".join(
-            f"{100 * float(confidence or 0):.6g} % intervals, "
-            + ("each by itself" if jointly == 1 else f"{jointly} at once")
-            for confidence, jointly in sorted(found, key=str)
-        )
+        return statement(self._intervals)
 
     def _names(self) -> list[str]:
         return [*self.columns, *_OWN_COLUMNS]
@@ -161,10 +196,19 @@ class Table:
         return {name: [row[name] for row in self.rows] for name in self._names()}
 
 
-def _html_cell(name: str, cell: Cell) -> str:
-    side = "left" if name in _LEFT or isinstance(cell, str) else "right"
-    text = "" if cell is None else f"{cell:.6g}" if isinstance(cell, float) else str(cell)
-    return f'<td style="text-align:{side}">{html.escape(text)}</td>'
+def statement(intervals: Sequence[ConfidenceInterval]) -> str:
+    """Return what intervals are: at which confidence, and how many at once."""
+    found = {(each.confidence, each.jointly) for each in intervals}
+    return "; ".join(
+        f"{100 * float(confidence):.6g} % intervals, "
+        + ("each by itself" if jointly == 1 else f"{jointly} at once")
+        for confidence, jointly in sorted(found)
+    )
+
+
+def _html_cell(name: str, cell: str) -> str:
+    side = "right" if name in _RIGHT else "left"
+    return f'<td style="text-align:{side}">{html.escape(cell)}</td>'
 
 
 def import_library(what: str, *names: str, extra: str = "frames") -> Any:  # noqa: ANN401 - a module

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from aggregator.client.survey.answers import Answer, Entries
 from aggregator.client.survey.answers import Question as ClientQuestion
-from aggregator.collector.results import Noised, Quantity
+from aggregator.collector.results import Noised, Quantity, Range
 
 NO_ANSWER = "no answer"
 """The label for people who give no answer: the last of every question with labels."""
@@ -29,6 +29,15 @@ class Figure:
     is_wanted: bool = False
     group: str = ""
     range: Fraction | None = None
+
+    def possible(self, reports: int) -> Range | None:
+        """Return what it may be in a batch of so many reports; None for a sum."""
+        if self.shows == "count":
+            return Range(Fraction(0), Fraction(reports), is_of_people=True)
+        low, high = self.quantity.limits
+        return (
+            Range(low, high) if isinstance(low, Fraction) and isinstance(high, Fraction) else None
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from aggregator.errors import ParameterError
 from aggregator.steward.survey.by_group import ByGroup, by_group
 from aggregator.steward.survey.designs import Design, Figure, Sums
 from aggregator.steward.survey.questions import Question
+from aggregator.steward.survey.questions.trees import Hierarchy
 from aggregator.vdaf.circuits import Sections
 from aggregator.vdaf.prio3 import Prio3
 
@@ -38,6 +39,13 @@ class Part:
     def name(self) -> str:
         """Its name."""
         return self.source.name if isinstance(self.source, ByGroup) else self.question.name
+
+    @property
+    def is_of_one_label(self) -> bool:
+        """Whether a person who answers counts under exactly one of its labels."""
+        design = self.source.design if isinstance(self.source, ByGroup) else self.source
+        is_table = isinstance(self.source, ByGroup)
+        return bool(design.labels) and (is_table or not isinstance(self.question, Hierarchy))
 
     def of(self, sums: Sums) -> Sums:
         """Return its part of the sums."""

@@ -1,15 +1,31 @@
 """The results of a survey's collections: labelled figures with intervals."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from aggregator.collector.results import Batch, ConfidenceInterval, Noised, Quantity, Table
+from typing_extensions import override
+
+from aggregator.collector.results import (
+    Batch,
+    Comparison,
+    ConfidenceInterval,
+    CrossTable,
+    Noised,
+    Quantity,
+    Range,
+    Table,
+    compare,
+)
 from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import MADE_UP, Task
+from aggregator.steward.survey.derived import DERIVED, derived
+from aggregator.steward.survey.designs import Figure
+from aggregator.steward.survey.report_parts import Part
+from aggregator.steward.survey.result_names import checked, listed, window_named
 from aggregator.steward.survey.synthetic.told import start_of
 from aggregator.steward.survey.write_meaning import Meaning
 
@@ -18,6 +34,9 @@ if TYPE_CHECKING:
     from aggregator.steward.survey.synthetic.of_pairs import Codes, Function
     from aggregator.steward.survey.synthetic.synthetic import Synthetic
 
+Labels = str | Sequence[str]
+"""One label, or several whose shares or counts are added."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Row:
@@ -25,29 +44,52 @@ class Row:
 
     Attributes:
         window: The window, for a reader.
-        question: The question's name.
-        shows: "count", "share", "sum", "mean", "variance" or "quantile".
+        part: The question, or its table by group.
+        figure: What it shows, with its value.
         answered: How many answered the question in the window, or in a table's group: noised.
-        quantity: The value, with its label, unit and interval.
-        by: In a table, the question whose answers are the groups.
-        group: The label of the group.
+        reports: How many reports the window has.
     """
 
     window: str
-    question: str
-    shows: str
+    part: Part
+    figure: Figure
     answered: Noised
-    quantity: Quantity
-    by: str = ""
-    group: str = ""
+    reports: int
+
+    @property
+    def question(self) -> str:
+        """The question's name."""
+        return self.part.question.name
+
+    @property
+    def shows(self) -> str:
+        """The kind of figure: "count", "share", "sum", "mean", "variance" or "quantile"."""
+        return self.figure.shows
+
+    @property
+    def quantity(self) -> Quantity:
+        """The value, with its label, unit and interval."""
+        return self.figure.quantity
+
+    @property
+    def by(self) -> str:
+        """In a table, the question whose answers are the groups."""
+        return self.part.by
+
+    @property
+    def group(self) -> str:
+        """The label of the group."""
+        return self.figure.group
+
+    @property
+    def possible(self) -> Range | None:
+        """What it may be; None for a sum."""
+        return self.figure.possible(self.reports)
 
     @property
     def named(self) -> Quantity:
         """The quantity, with a name that tells it apart from that of any other row."""
-        names = (self.question, self.shows, self.quantity.label)
-        of = f" of {self.by} {self.group}" if self.by else ""
-        label = f"{' '.join(filter(None, names))}{of}, {self.window}"
-        return dataclasses.replace(self.quantity, label=label)
+        return _named(self, self.quantity, self.shows)
 
     @property
     def place(self) -> tuple[str, ...]:
@@ -62,24 +104,28 @@ def rows_of(meaning: Meaning, batch: Batch, window: str) -> list[Row]:
     for part in sheet.parts:
         found = part.source.answered(part.of(sums))
         answered = {"": found} if isinstance(found, Noised) else found
-        name = part.question.name
         rows += [
-            Row(window, name, each.shows, answered[each.group], each.quantity, part.by, each.group)
+            Row(window, part, each, answered[each.group], batch.report_count)
             for each in part.figures(sums)
         ]
     return rows
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class SurveyResults:
     """What was collected of a survey, or of some of its windows.
 
     `results` are the survey's task, or several tasks with one title, with a batch for each window,
-    in the order of the rows.
+    in the order of the rows. `paid` is what a person pays for everything that is asked, if that is
+    known; each task says only what it costs itself.
+
+    A name that is not there, of a question, figure, label, group or window, raises
+    `ParameterError`, which says what there is.
     """
 
     results: Sequence[tuple[Task, Batch]]
     title: str = ""
+    paid: str = ""
 
     @cached_property
     def rows(self) -> list[Row]:
@@ -88,28 +134,33 @@ class SurveyResults:
         Raises `ParameterError` if a task is not of a survey, or a value is withheld.
         """
         rows = list[Row]()
-        for task, batch in self.results:
-            meaning = Meaning.of_task(task)
+        for (task, batch), meaning in zip(self.results, self._meanings, strict=True):
             # Whoever gets a row alone, in a file or a chart, shall see it.
             rows += rows_of(meaning, batch, _window(task, meaning, batch))
         return rows
 
     @property
     def guarantee(self) -> str:
-        """What people are promised for everything that they are asked."""
-        return "; ".join(dict.fromkeys(batch.guarantee for _, batch in self.results))
+        """What a person pays, or else what each task promises, in a few words."""
+        return self.paid or "; ".join(dict.fromkeys(batch.guarantee for _, batch in self.results))
 
     @cached_property
     def windows(self) -> list[str]:
         """The windows that have results, the earliest first."""
         return sorted({row.window for row in self.rows})
 
+    @cached_property
+    def questions(self) -> list[str]:
+        """The names of the questions that have figures."""
+        return list(dict.fromkeys(row.question for row in self.rows))
+
     def table(
         self,
         question: str | None = None,
         shows: str | None = None,
         *,
-        by: str | None = None,
+        by: str | None = "",
+        window: str | int | None = None,
         confidence: Fraction = DEFAULT_CONFIDENCE,
         jointly: bool = False,
     ) -> Table:
@@ -118,11 +169,12 @@ class SurveyResults:
         Args:
             question: Only this question's figures.
             shows: Only these figures: "share", "mean".
-            by: Only tables by this question's answers; "" for no tables.
+            by: Only tables by this question's answers; "" for no tables, None for everything.
+            window: Only this window: one of `windows`, its beginning, or its index there.
             confidence: The confidence of each interval by itself, or of all at once.
             jointly: Whether all intervals hold at once.
         """
-        rows = self._chosen(question, shows, by)
+        rows = self._chosen(question, shows, by, window)
         columns: dict[str, Sequence[Cell]] = {
             "window": [row.window for row in rows],
             "question": [row.question for row in rows],
@@ -131,18 +183,58 @@ class SurveyResults:
             "shows": [row.shows for row in rows],
             "answered": [round(row.answered.value) for row in rows],
         }
-        quantities = [row.quantity for row in rows]
         return Table(
-            quantities, columns, confidence, jointly, title=self.title, guarantee=self.guarantee
+            [row.quantity for row in rows],
+            columns,
+            confidence,
+            jointly,
+            title=self.title,
+            guarantee=self.guarantee,
+            possible=[row.possible for row in rows],
+        )
+
+    def cross(
+        self,
+        question: str,
+        by: str,
+        shows: str | None = None,
+        *,
+        window: str | int = -1,
+        confidence: Fraction = DEFAULT_CONFIDENCE,
+        jointly: bool = False,
+    ) -> CrossTable:
+        """Return a question by group: a row for each answer, a column for each group.
+
+        Args:
+            question: The question's name.
+            by: The question whose answers are the groups.
+            shows: Which figures: by default shares of the group, or else means.
+            window: As in `table`; by default the last.
+            confidence: As in `table`.
+            jointly: As in `table`.
+        """
+        kinds = self._kinds(question, by)
+        wanted = shows or next((each for each in ("share", "mean") if each in kinds), kinds[0])
+        rows = self._chosen(question, wanted, by, window)
+        text = rows[0].part.question.text or question
+        return CrossTable(
+            {(row.quantity.label, row.group): row.quantity for row in rows},
+            {(row.quantity.label, row.group): row.possible for row in rows},
+            wanted,
+            by,
+            title=f"{text} ({rows[0].window})",
+            guarantee=self.guarantee,
+            confidence=confidence,
+            jointly=jointly,
         )
 
     def figure(
         self,
         question: str,
         shows: str,
-        label: str = "",
+        label: Labels = "",
         *,
-        window: str | int,
+        window: str | int = -1,
         by: str = "",
         group: str = "",
     ) -> Quantity:
@@ -150,25 +242,49 @@ class SurveyResults:
 
         Args:
             question: The question's name.
-            shows: "count", "share", "sum", "mean", "variance" or "quantile".
-            label: Which figure, if there are several.
-            window: One of `windows`, or its index there: -1 is the last.
+            shows: "count", "share", "sum", "mean", "variance" or "quantile"; also "deviation", the
+                standard deviation, and "odds", of those who gave an answer against all others.
+            label: Which figure, if there are several; or several labels of one question, whose
+                counts, shares or odds are taken together, such as the top two boxes of a scale.
+            window: One of `windows`, its beginning, or its index there: -1 is the last.
             by: For a table by group, the question whose answers are the groups.
             group: The label of the group.
-
-        Raises:
-            ParameterError: There is no such figure.
         """
-        try:
-            name = self.windows[window] if isinstance(window, int) else window
-        except IndexError:
-            raise ParameterError(f"window: there are only {len(self.windows)}") from None
-        row = self._by_place.get((name, question, shows, label, by, group))
-        if row is None:
-            of = f" of {by} {group}" if by or group else ""
-            asked = f"{question} {shows} {label}".strip() + of
-            raise ParameterError(f"there is no {asked} of {name}")
-        return row.named
+        name = window_named(window, self.windows)
+        kinds = self._kinds(question, by)
+        checked("shows", shows, [*kinds, *DERIVED], of=question)
+        rows = [
+            row for row in self.rows if (row.window, row.question, row.by) == (name, question, by)
+        ]
+        if by or group:
+            groups = [row.group for row in rows]
+            checked("group", group, groups, of=f"{question} by {by}" if by else question)
+            rows = [row for row in rows if row.group == group]
+        if isinstance(label, str) and shows not in DERIVED:
+            own = {row.quantity.label: row for row in rows if row.shows == shows}
+            return own[checked("label", label, own, of=f"{question} {shows}")].named
+        labels = [label] if isinstance(label, str) else list(label)
+        first, figures = rows[0], [row.figure for row in rows]
+        found = derived(first.part, figures, first.answered, shows, labels)
+        return _named(first, found, shows)
+
+    def difference(
+        self,
+        question: str,
+        shows: str,
+        label: Labels = "",
+        *,
+        by: str,
+        groups: tuple[str, str],
+        window: str | int = -1,
+        confidence: Fraction = DEFAULT_CONFIDENCE,
+    ) -> Comparison:
+        """Compare one figure of two groups: the first less the second; see `figure`."""
+        first, second = (
+            self.figure(question, shows, label, window=window, by=by, group=group)
+            for group in groups
+        )
+        return compare(first, second, confidence)
 
     def changes(
         self, question: str | None = None, shows: str | None = None
@@ -192,9 +308,9 @@ class SurveyResults:
             raise ParameterError(f"window: a change is of two, not {len(self.windows)}")
         before, last = self.windows[-2:]
         pairs = []
-        for row in self._chosen(question, shows):
+        for row in self._chosen(question, shows, None, last):
             old = self._by_place.get((before, *row.place))
-            if row.window == last and old is not None:
+            if old is not None:
                 pairs.append((row, old))
         return pairs
 
@@ -286,14 +402,7 @@ class SurveyResults:
             found.append((_window(task, Meaning.of_task(task), batch), task, batch))
         found.sort(key=lambda each: each[0])
         names = sorted({name for name, _, _ in found})
-        try:
-            chosen = [names[each] if isinstance(each, int) else each for each in windows]
-        except IndexError:
-            raise ParameterError(f"window: there are only {len(names)}") from None
-        known = {name.removeprefix(MADE_UP): name for name in names}
-        chosen = [known.get(each, each) for each in chosen]
-        if unknown := set(chosen) - set(names):
-            raise ParameterError(f"window: there is no result of {min(unknown)}")
+        chosen = [window_named(each, names) for each in windows]
         kept = [each for each in found if each[0] in chosen]
         (_, first, _), *others = kept
         if any(
@@ -303,17 +412,112 @@ class SurveyResults:
             raise ParameterError("window: these are of different surveys, or have different noise")
         return Meaning.of_task(first), [batch for _, _, batch in kept], sorted(set(chosen))
 
+    @override
+    def __repr__(self) -> str:
+        """Say what was collected, and the names by which figures are asked for."""
+        if not self.results:
+            return f"{self.title or 'A survey'}: nothing is collected yet"
+        windows = self.windows
+        span = windows[0] if len(windows) == 1 else f"{windows[0]} … {windows[-1]}"
+        reports = sum(batch.report_count for _, batch in self.results)
+        count = f"{len(windows)} window{'s' if len(windows) > 1 else ''}"
+        return "\n".join(
+            [
+                f"{self.title}: {count} ({span}), {reports:,} reports",
+                f"What a person pays: {self.guarantee}",
+                *self._described(),
+            ]
+        )
+
+    def _repr_html_(self) -> str:
+        """Return the last window's figures of the questions, for a notebook."""
+        return self.table(window=-1 if self.results else None)._repr_html_()
+
+    def _described(self) -> Iterator[str]:
+        for name in self.questions:
+            tables = self._tables(name)
+            by = f"; by {', '.join(tables)}" if tables else ""
+            yield f"  {name}: {', '.join(self._kinds(name, ''))}{by}"
+        for name in self._texts:
+            yield f"  {name}: what people wrote (`Words`)"
+
+    @cached_property
+    def _meanings(self) -> list[Meaning]:
+        return [Meaning.of_task(task) for task, _ in self.results]
+
+    @property
+    def _texts(self) -> list[str]:
+        return list(dict.fromkeys(name for each in self._meanings for name, _ in each.texts))
+
     @cached_property
     def _by_place(self) -> dict[tuple[str, ...], Row]:
         return {(row.window, *row.place): row for row in self.rows}
 
-    def _chosen(self, question: str | None, shows: str | None, by: str | None = None) -> list[Row]:
+    def _tables(self, question: str) -> list[str]:
+        """Return the questions by whose answers there are tables of this one."""
+        return list(
+            dict.fromkeys(row.by for row in self.rows if row.question == question and row.by)
+        )
+
+    def _kinds(self, question: str, by: str | None) -> list[str]:
+        """Return the kinds of figures of a question, or of its table by group.
+
+        Raises `ParameterError` if there is no such question or table.
+        """
+        if question in self._texts:
+            raise ParameterError(
+                f"question: {question} is a text question, which has no figures: "
+                "`aggregator.results.Words` says what people wrote"
+            )
+        checked("question", question, self.questions)
+        if by:
+            tables = self._tables(question)
+            if not tables:
+                raise ParameterError(
+                    f"by: the survey has no table of {question} by {by!r}, nor by any question; "
+                    f"{self._all_tables()}"
+                )
+            checked("by", by, tables, of=question)
+        return list(
+            dict.fromkeys(
+                row.shows for row in self.rows if row.question == question and by in (None, row.by)
+            )
+        )
+
+    def _all_tables(self) -> str:
+        every = [row.by for row in self.rows if row.by]
+        if not every:
+            return "`by` in survey.toml asks for tables, before anybody answers"
+        return f"it has tables by {listed(list(dict.fromkeys(every)))}"
+
+    def _chosen(
+        self,
+        question: str | None,
+        shows: str | None,
+        by: str | None,
+        window: str | int | None = None,
+    ) -> list[Row]:
+        """Return the rows of these names, all of which must be there."""
+        if not self.rows:
+            return []
+        if question is not None:
+            kinds = self._kinds(question, by)
+            of = f"{question} by {by}" if by else question
+        else:
+            every = [row.by for row in self.rows if row.by]
+            if by:
+                checked("by", by, every)
+            kinds, of = [row.shows for row in self.rows if by in (None, row.by)], "the survey"
+        if shows is not None:
+            checked("shows", shows, kinds, of=of)
+        name = None if window is None else window_named(window, self.windows)
         return [
             row
             for row in self.rows
             if question in (None, row.question)
             and shows in (None, row.shows)
             and by in (None, row.by)
+            and name in (None, row.window)
         ]
 
 
@@ -321,3 +525,10 @@ def _window(task: Task, meaning: Meaning, batch: Batch) -> str:
     """Return the window of a batch for a reader, who shall see if answers were made up."""
     mark = MADE_UP if task.is_made_up else ""
     return f"{mark}{meaning.windows.describe(start_of(meaning, batch))}"
+
+
+def _named(row: Row, quantity: Quantity, shows: str) -> Quantity:
+    names = (row.question, shows, quantity.label)
+    of = f" of {row.by} {row.group}" if row.by else ""
+    label = f"{' '.join(filter(None, names))}{of}, {row.window}"
+    return dataclasses.replace(quantity, label=label)

@@ -5,7 +5,12 @@ from collections.abc import Mapping
 import pytest
 
 from aggregator.protocol.budget import promise_of_all
-from aggregator.protocol.summary import guarantee_in_short, statement_of, who_must_be_honest
+from aggregator.protocol.summary import (
+    guarantee_in_short,
+    paid_in_short,
+    statement_of,
+    who_must_be_honest,
+)
 from tests.support.tasks import LAPLACE, NO_NOISE, TIME_PRECISION, make_task
 
 Settings = Mapping[str, str | int | bool]
@@ -41,6 +46,19 @@ def test_deltas_are_said_and_added_up_where_they_add_up() -> None:
     once, together = (float(word) for word in (found.split()[1], found.split()[4]))
     assert once < together < 4 * once  # by their rhos
     assert found.endswith("(δ 0.000001)")
+
+
+def test_what_a_person_pays_for_a_survey_is_that_of_its_task_and_of_each_text_question() -> None:
+    survey = make_task(privacy={**LAPLACE, "epsilon": "3", **WEEK, "max_releases": 4})
+    text = make_task(privacy={**LAPLACE, "epsilon": "1", **WEEK, "max_releases": 4})
+    assert paid_in_short(survey, []) == guarantee_in_short(survey) == "ε 3 a week, 12 in all"
+    assert paid_in_short(survey, [text]) == "ε 4 a week, 16 in all, text questions included"
+    endless = make_task(privacy={**LAPLACE, "epsilon": "1", **WEEK})
+    assert "ε 4 a week, with no end" in paid_in_short(survey, [endless])
+    unknown = paid_in_short(survey, [], is_all=False)
+    assert unknown == "ε 3 a week, 12 in all; text questions add to it"
+    gaussian = make_task(privacy={**GAUSSIAN, **WEEK, "max_releases": 4})
+    assert paid_in_short(gaussian, [text]).endswith("; for a text question ε 1 a week, 4 in all")
 
 
 @pytest.mark.parametrize("is_bound", [True, False])
