@@ -235,6 +235,20 @@ class Question(DocumentModel):
     rows: list[Figure]
 
 
+class Sheet(DocumentModel):
+    """A question's sheet for a meeting."""
+
+    version: Literal[1]
+    question: str
+    survey: str
+    task_id: str
+    collection_id: str
+    rows: list[dict[str, str | int | float | None]] = Field(
+        description="As of the question; of a table by group a row for each answer, with a value "
+        "and both ends of its interval for each group."
+    )
+
+
 class FoundString(DocumentModel):
     """A string that people wrote."""
 

@@ -32,6 +32,7 @@ from tests.support.collector_world import (
     task_asking,
 )
 from tests.support.serving import serving
+from tests.support.surveys import VISITS, task_of
 
 pytestmark = pytest.mark.slow
 
@@ -72,6 +73,11 @@ def visited(week: int) -> list[int]:
     return [*treated, REPORTS - sum(treated), *waited, *by_treated]
 
 
+TEN = "".join(
+    f'[[question]]\nname = "q{place}"\ntext = "Question {place}?"\nkind = "choice"\n'
+    'labels = ["never", "seldom", "sometimes", "often", "always"]\n'
+    for place in range(10)
+)
 UNFOLD = """
 document.querySelectorAll("details:nth-of-type(-n+3)").forEach(each => { each.open = true; })
 """
@@ -79,7 +85,7 @@ FOCUSED = """
 [document.activeElement.innerText || document.activeElement.name || "",
  getComputedStyle(document.activeElement).outlineStyle]
 """
-PAGES = ("", "/about", "/batches")
+PAGES = ("", "/about", "/batches", "/sheet")
 
 
 class Desk:
@@ -162,7 +168,7 @@ def test_a_link_of_a_file_logs_in_with_its_token_which_no_address_keeps(
 def test_a_link_from_elsewhere_leads_through_the_login_once_and_then_to_its_page(
     browser: Browser, desk: Desk
 ) -> None:
-    question, about, _ = desk.paths(desk.visits)
+    question, about, *_ = desk.paths(desk.visits)
     with visiting(browser, desk.address) as visit:
         for path, title in ((question, "Where were you treated?"), (about, "About this number")):
             page = visit.page
@@ -182,9 +188,9 @@ def test_every_page_is_readable_by_everybody(browser: Browser, desk: Desk) -> No
         page = log_in(visit)
         tasks = (desk.visits, desk.hostile)
         wait, *_ = desk.paths(desk.visits, part=1)
-        by_group, its_sums, _ = desk.paths(desk.visits, part=2)
-        unasked, its_about, its_batches = desk.paths(desk.unasked)
-        others = [wait, by_group, its_sums, unasked, its_batches, "/docs", "/plan"]
+        by_group, its_sums, _, its_sheet = desk.paths(desk.visits, part=2)
+        unasked, its_about, its_batches, _ = desk.paths(desk.unasked)
+        others = [wait, by_group, its_sums, its_sheet, unasked, its_batches, "/docs", "/plan"]
         for path in ["/", *desk.paths(*tasks), *others]:
             visit.see(path)
             page.evaluate(UNFOLD)
@@ -205,13 +211,14 @@ def test_main_pages_look_as_they_were_last_looked_at(
         visit.see("/login")
         album.compare(visit, "login")
         log_in(visit)
-        question, about, batches = desk.paths(desk.visits)
+        question, about, batches, sheet = desk.paths(desk.visits)
         pages = {
             "overview": "/",
             "question": question,
             "table": desk.paths(desk.visits, part=2)[0],
             "about": about,
             "batches": batches,
+            "sheet": sheet,
             "hostile": desk.paths(desk.hostile)[0],
         }
         for name, path in pages.items():
@@ -223,18 +230,21 @@ def test_a_card_leads_to_its_question_and_from_there_everywhere(visit: Visit) ->
     page = visit.see("/")
     page.get_by_role("link", name="Where were you treated?", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Where were you treated?")
+    page.get_by_text("All figures").click()
     expect(page.get_by_role("row", name=re.compile("^Surgery count 208"))).to_be_visible()
     page.get_by_label("Figure").select_option(label="Surgery (count)")
     page.get_by_role("button", name="Show").last.click()
     expect(page.get_by_role("img", name="count of Surgery over time")).to_be_visible()
+    page.locator("summary", has_text="Each count compared with that of").click()
     page.locator("#group").select_option(label="Ophthalmology")
     page.get_by_role("button", name="Compare").first.click()
-    heading = "Each count compared with that of Ophthalmology"
-    expect(page.get_by_role("heading", name=heading)).to_be_visible()
+    said = "Each count compared with that of Ophthalmology"
+    expect(page.locator("details[open] > summary", has_text=said)).to_be_visible()
+    page.locator("summary", has_text="2026-11-30 to 2026-12-06 compared with").click()
     page.locator("#with").select_option(label="2026-11-02 to 2026-11-08")
     page.get_by_role("button", name="Compare").last.click()
-    heading = "2026-11-30 to 2026-12-06 compared with 2026-11-02 to 2026-11-08"
-    expect(page.get_by_role("heading", name=heading)).to_be_visible()
+    said = "2026-11-30 to 2026-12-06 compared with 2026-11-02 to 2026-11-08"
+    expect(page.locator("details[open] > summary", has_text=said)).to_be_visible()
     page.get_by_role("link", name="About this number").click()
     expect(page.get_by_text(re.compile("^ε 1 a week, 52 in all$"))).to_be_visible()
     page.get_by_role("link", name="The question").click()
@@ -242,11 +252,12 @@ def test_a_card_leads_to_its_question_and_from_there_everywhere(visit: Visit) ->
     page.get_by_role("link", name="2026-11-02 to 2026-11-08: collected").click()
     expect(page).to_have_url(re.compile(rf"#batch-{int(MONDAY.timestamp())}-[^-]+$"))
     page.get_by_role("link", name="Result of 2026-11-02 to 2026-11-08").click()
+    page.get_by_text("All figures").click()
     expect(page.get_by_role("row", name=re.compile("^Surgery count 180"))).to_be_visible()
 
 
 def test_each_file_is_what_its_link_says(visit: Visit, desk: Desk, tmp_path: Path) -> None:
-    (question, _, _) = desk.paths(desk.visits)
+    question, *_ = desk.paths(desk.visits)
     page = visit.see(question)
     links = page.locator("main ul li a")
     names = [re.sub(r"\s+", " ", each) for each in links.all_text_contents()]
@@ -277,7 +288,7 @@ def test_each_file_is_what_its_link_says(visit: Visit, desk: Desk, tmp_path: Pat
 def test_a_batch_is_collected_by_a_button_and_one_that_is_not_over_only_if_meant(
     visit: Visit, desk: Desk
 ) -> None:
-    batches = desk.paths(desk.visits)[-1]
+    batches = desk.paths(desk.visits)[2]
     page = visit.see(batches)
     before = desk.world.pending()
     page.get_by_role("button", name="Collect and close 2027-01-04 to 2027-01-10").click()
@@ -329,6 +340,7 @@ def test_everything_can_be_done_with_the_keyboard(browser: Browser, desk: Desk) 
 def test_hostile_labels_are_text(visit: Visit, desk: Desk) -> None:
     question, *others = desk.paths(desk.hostile)
     page = visit.see(question)
+    page.get_by_text("All figures").click()
     for text in HOSTILE:
         shown = page.locator("th bdi", has_text=re.compile(f"^{re.escape(text)}$")).first
         expect(shown).to_be_visible()
@@ -343,6 +355,43 @@ def test_hostile_labels_are_text(visit: Visit, desk: Desk) -> None:
     for path in ["/", question, *others]:
         visit.see(path)
         assert page.locator("script").count() == 0
+
+
+def test_a_survey_of_ten_questions_by_group_is_a_short_overview(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """Before groups were inside the cards of their questions, it had 7,921 and 14,619 pixels."""
+    asked = VISITS.replace("[budget]", 'by = "q0"\n[budget]').replace('"1"', '"8"') + TEN
+    task = task_of(asked)
+    world = CollectorWorld(tmp_path, task)
+    # 120 gave each answer, and of these 24 each answer to the question that makes the groups.
+    sums = [*([120] * 5 + [0]) * 10, *(([24] * 5 + [0]) * 5 + [0] * 6) * 9]
+    for week in range(2):
+        world.finish(task, MONDAY + week * WEEK, sums)
+    with serving(world.app) as address, visiting(browser, address) as visit:
+        page = log_in(visit)
+        assert page.locator(".card").count() == 10
+        assert page.locator("main meter").count() == 1
+        assert page.locator("rect.bar:visible").count() == 50
+        for width, most in ((1200, 2500), (PHONE, 5000)):
+            visit.look("light", width)
+            height = page.evaluate("document.documentElement.scrollHeight")
+            assert height < most, (width, height)
+        page.locator("summary").first.click()
+        expect(page.locator(".card table.cross").first).to_be_visible()
+        visit.check_everywhere()
+
+
+def test_a_sheet_for_a_meeting_prints_on_one_sheet_of_paper(visit: Visit, desk: Desk) -> None:
+    for part in range(3):
+        page = visit.see(desk.paths(desk.visits, part=part)[-1])
+        for landscape in (False, True):
+            made = page.pdf(format="A4", landscape=landscape, print_background=False)
+            assert len(re.findall(rb"/Type\s*/Page\b", made)) == 1, (part, landscape)
+        page.emulate_media(media="print")
+        for hidden in ("header", "form", ".off-paper"):
+            assert not any(each.is_visible() for each in page.locator(hidden).all())
+        page.emulate_media(media="screen")
 
 
 def test_a_chart_is_as_long_as_its_numbers(visit: Visit, desk: Desk) -> None:

@@ -48,7 +48,7 @@ from tests.support.patience import PATIENCE_SECONDS, measured
 from tests.support.surveys import VISITS, department, task_of
 from tests.support.tasks import LAPLACE, make_task
 
-PAGE = re.compile("/plan|/docs|/questions/[^/.]+(/about|/batches|/words|/synthetic)?")
+PAGE = re.compile("/plan|/docs|/questions/[^/.]+(/about|/batches|/sheet|/words|/synthetic)?")
 """Pages that a login leads to; the overview needs no saying."""
 
 
@@ -244,9 +244,11 @@ async def test_the_overview_has_a_card_for_each_question_with_its_latest_result(
     page = await look(browser, "/")
     first, second = page.all("li")
     assert "Where were you?" in first.text
-    assert "2026-11-09 to 2026-11-15" in first.text
-    assert "600 reports" in first.text
-    assert "50 of 52 results left" in first.text
+    assert "Surgery 67.33 % 66.36 to 68.31" in first.text
+    main = page.all("main")[0].text
+    assert "Visits2026-11-09 to 2026-11-15; 600 reports; compared with 2026-11-02 to 202" in main
+    assert "A person pays ε 1 a week, at most 52 in all." in main
+    assert main.count("50 of 52 results left") == 1
     assert "No result yet" in second.text
     (meter,) = page.all("meter")
     assert (meter.attributes["value"], meter.attributes["max"]) == ("50", "52")
@@ -266,13 +268,12 @@ async def test_the_overview_says_what_changed_and_what_cannot_be_concluded(
     path = "/overview.json"
     (only,) = (await browser.get(path, headers=BEARER)).json()["questions"]
     assert only["changed"] is None
-    assert "Since" not in (await look(browser, "/")).all("main")[0].text
+    assert "weeks" not in (await look(browser, "/")).all("main")[0].text
     world.finish(task, MONDAY + WEEK, [300, 300, 301])
     page = await look(browser, "/")
-    assert (
-        "Since 2026-11-02 to 2026-11-08: medicine rose. surgery fell. "
-        "Whether children rose or fell cannot be concluded."
-    ) in page.all("main")[0].text
+    assert "“medicine” rose and “surgery” fell; for the others two weeks cannot tell." in (
+        page.all("main")[0].text
+    )
     (only,) = (await browser.get(path, headers=BEARER)).json()["questions"]
     assert only["changed"] == {
         "since": "2026-11-02 to 2026-11-08",
@@ -280,17 +281,22 @@ async def test_the_overview_says_what_changed_and_what_cannot_be_concluded(
         "fell": ["surgery"],
         "cannot_be_concluded": ["children"],
     }
-    trends = [each for each in page.all("svg") if each.attributes["class"] == "spark"]
-    assert [each.attributes["aria-label"].split(":")[0] for each in trends] == [
-        "surgery",
-        "medicine",
-        "children",
-    ]
+    assert "trend" not in {each.attributes["class"] for each in page.all("svg")}
     world.finish(task, MONDAY + 2 * WEEK, [301, 300, 300])
-    assert (
-        "Since 2026-11-09 to 2026-11-15: "
-        "Whether surgery, medicine and children rose or fell cannot be concluded."
-    ) in (await look(browser, "/")).all("main")[0].text
+    page = await look(browser, "/")
+    assert "Whether anything rose or fell, two weeks cannot tell." in page.all("main")[0].text
+    trends = [each for each in page.all("svg") if each.attributes["class"] == "trend"]
+    assert [each.attributes["aria-label"] for each in trends] == [
+        "surgery over 3 results",
+        "medicine over 3 results",
+        "children over 3 results",
+    ]
+    # One scale: surgery fell from 400 to 301, and the others stayed where it ended.
+    bands = [each for each in page.all("polygon") if each.attributes["class"] == "band"]
+    assert len(bands) == 3
+    world.finish(task, MONDAY + 3 * WEEK, [301, 300, 400])
+    said = (await look(browser, "/")).all("main")[0].text
+    assert "Only “children” rose; for the others two weeks cannot tell." in said
 
 
 @pytest.mark.parametrize(
@@ -317,10 +323,8 @@ async def test_a_survey_says_what_it_costs_a_person_to_answer_all_of_it(
         world.finish(task, MONDAY + week * WEEK, [400, 200, 0, 100, 200, 300])
     await log_in(browser)
     said = (await look(browser, "/")).all("main")[0].text
-    assert (
-        said.count(f"Somebody who answers in every window: {window} in each, at most {in_all} ")
-        == 1
-    )
+    each, most = window.replace("epsilon", "ε"), in_all.removeprefix("epsilon ")
+    assert said.count(f"A person pays {each} a week, at most {most} in all. ") == 1
     about = f"/questions/{task.task_id}/about"
     texts = [each.text for each in (await look(browser, about)).all("dd")]
     assert texts[-3:] == [window, so_far, in_all]
@@ -386,9 +390,8 @@ async def test_a_question_shows_bars_over_time_a_comparison_and_files(
     page = await look(browser, home)
     titles = [each.attributes["aria-label"] for each in page.all("svg")]
     assert titles[::2] == titles[1::2]  # each chart for a wide window and for a narrow one
-    shown, over_time, groups, periods = titles[::2]
+    shown, groups, periods = titles[::2]
     assert "count of each answer" in shown
-    assert "over time" in over_time
     assert groups.startswith("Each count compared with that of surgery: difference")
     assert periods.startswith("2026-11-09 to 2026-11-15 compared with 2026-11-02 to 2026-11-08")
     text = page.all("main")[0].text
@@ -428,26 +431,141 @@ async def test_a_question_shows_bars_over_time_a_comparison_and_files(
     await look(browser, "/questions/nothing", 404)
 
 
-async def test_what_a_page_shows_as_python_is_the_same_in_python(
+async def test_what_a_page_prints_as_python_runs_as_it_stands_and_shows_the_same(
     world: CollectorWorld,
     browser: httpx.AsyncClient,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    task = where(world)
-    first = world.finish(task, MONDAY, [401, 199])
-    world.finish(task, MONDAY + WEEK, [304, 296])
+    task = by_group(world)
+    other = histogram(world, LAPLACE, [21, 3, 400])
     await log_in(browser)
-    (code,) = (await look(browser, f"/questions/{task.task_id}?result={first}")).all("code")
     (tmp_path / "collector.toml").write_text(
         'service.role = "collector"\nservice.database = "collector.sqlite"\n'
     )
     monkeypatch.setenv("PRIO_STORE_KEY", base64.urlsafe_b64encode(bytes(32)).decode().rstrip("="))
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {}
-    *steps, last = code.text.splitlines()
-    await to_thread.run_sync(exec, "\n".join([*steps, f"frame = {last}"]), names)
-    assert list(names["frame"]["value"])[:2] == [401, 199]
+    for path, shown in (
+        (f"/questions/{task.task_id}?part=0", r"where +count +600 +surgery +400"),
+        (f"/questions/{task.task_id}?part=2", r"yes +25\.\d+ % \(.*surgery|yes +25\.\d+ % \("),
+        (f"/questions/{other.task_id}", r"0 +21 +"),
+    ):
+        (code,) = (await look(browser, path)).all("code")
+        capsys.readouterr()
+        await to_thread.run_sync(exec, code.text, {})
+        printed = capsys.readouterr().out
+        assert re.search(shown, printed), printed
+
+
+def by_group(world: CollectorWorld) -> Task:
+    """Give the collector a question with two answers, by where people were."""
+    where, again = (department(labels, name + "?") for labels, name in ASKED)
+    questions = where.replace('"department"', '"where"') + again.replace('"department"', '"again"')
+    by = VISITS.replace("[budget]", 'by = "where"\n[budget]').replace('"1"', '"4"')
+    task = task_of(by + questions, id=str(TaskId(bytes(32))))
+    world.add(task)
+    sums = [400, 200, 0, 150, 450, 0, 100, 50, 0, 300, 150, 0, 0, 0, 0]
+    world.finish(task, MONDAY, sums)
+    return task
+
+
+ASKED = ((("surgery", "medicine"), "Where"), (("yes", "no"), "Again"))
+
+
+async def test_a_question_has_one_card_with_its_groups_inside_as_a_cross_table(
+    world: CollectorWorld, browser: httpx.AsyncClient
+) -> None:
+    home = f"/questions/{by_group(world).task_id}"
+    await log_in(browser)
+    page = await look(browser, "/")
+    assert [each.text for each in page.all("h3")] == ["Where?", "Again?"]
+    assert [each.text for each in page.all("summary")] == ["By: Where?"]
+    assert len(page.all("meter")) == 1
+    for path in ("/", f"{home}?part=1", f"{home}?part=2", f"{home}/sheet?part=2"):
+        made = (await look(browser, path)).all("table")
+        (cross,) = (each for each in made if each.attributes["class"].startswith("cross"))
+        assert cross.text.startswith("By group, 95 % intervals; shares are of each group's people")
+        assert "answersurgerymedicine" in cross.text
+        assert re.search(r"yes25 %24 to 2625 %23 to 27no75 %", cross.text), cross.text
+        assert cross.text.endswith("people400200")
+    rows = list(csv.DictReader((await browser.get(f"{home}/sheet.csv?part=2")).text.splitlines()))
+    assert [row["answer"] for row in rows] == ["yes", "no"]
+    for group in ("surgery", "medicine"):
+        assert float(rows[0][f"{group} low"]) < float(rows[0][group]) == pytest.approx(25, abs=0.1)
+
+
+async def test_a_sheet_for_a_meeting_has_one_question_one_chart_and_one_sentence(
+    world: CollectorWorld, browser: httpx.AsyncClient
+) -> None:
+    task = survey_task(("surgery", "medicine", "children"), "Where were you?")
+    world.add(task)
+    first = world.finish(task, MONDAY, [300, 200, 100])
+    world.finish(task, MONDAY + WEEK, [200, 200, 200])
+    await log_in(browser)
+    path = f"/questions/{task.task_id}/sheet"
+    page = await look(browser, f"{path}?result={first}")
+    assert [each.text for each in page.all("h1")] == ["Where were you?"]
+    assert len(page.all("svg")) == 2, "one for a wide window, one for a narrow"
+    (said,) = (each.text for each in page.all("p") if each.attributes.get("class") == "big")
+    assert said.startswith("Most frequent: “surgery”, 50.")
+    assert "A person pays ε 1 a week, at most 52 in all." in page.all("main")[0].text
+    latest = (await look(browser, path)).all("main")[0].text
+    assert "The noise hides which answer is the most frequent." in latest
+    assert (await browser.get(f"{path}.json")).json()["rows"]
+    assert (
+        await browser.get(f"/questions/{task.task_id}/sheet?result={'0' * 32}")
+    ).status_code == 404
+
+
+async def test_what_its_interval_says_nothing_of_is_no_headline_and_no_bar(
+    world: CollectorWorld, browser: httpx.AsyncClient
+) -> None:
+    wait = '[[question]]\nname = "wait"\nkind = "number"\nlow = 0\nhigh = 240\nunit = "min"\n'
+    asked = VISITS.replace('"1"', '"1/100"') + wait + department(text="Where?")
+    task = task_of(asked, id=str(TaskId(bytes(32))))
+    world.add(task)
+    world.finish(task, MONDAY, [-40, 640, -96_000, 260, -90, 430])
+    await log_in(browser)
+    home = f"/questions/{task.task_id}"
+    for path, said in (
+        (f"{home}?part=0", r"Too few answers to say; about [\d,]+ would give ± 10 min\."),
+        (f"{home}/sheet?part=0", r"Too few answers to say; about [\d,]+ would give ± 10 min\."),
+        (f"{home}?part=1", r"Too few answers to say; about [\d,]+ would give ± 5 % of them\."),
+        ("/", r"± 10 min\..*± 5 % of them\."),
+    ):
+        page = await look(browser, path)
+        text = page.all("main")[0].text
+        assert re.search(said, text), text
+        assert not [each for each in page.all("rect") if each.attributes.get("class") == "bar"]
+        assert "unbounded" not in text
+    released = (await browser.get(f"{home}.json?part=0")).json()["rows"]
+    assert any(row["shows"] == "count" and row["value"] < 0 for row in released)
+
+
+async def test_a_count_whose_interval_ends_below_0_reads_none_or_a_few(
+    world: CollectorWorld, browser: httpx.AsyncClient
+) -> None:
+    task = survey_task(("surgery", "medicine", "children"), "Where were you?")
+    world.add(task)
+    world.finish(task, MONDAY, [400, 260, -60])
+    await log_in(browser)
+    page = await look(browser, f"/questions/{task.task_id}")
+    (row,) = (each.text for each in page.all("tr") if each.text.startswith("childrencount"))
+    assert row == "childrencountnone, or a few"
+
+
+async def test_how_an_interval_was_found_is_said_about_a_number_and_nowhere_else(
+    world: CollectorWorld, browser: httpx.AsyncClient
+) -> None:
+    home = f"/questions/{by_group(world).task_id}"
+    await log_in(browser)
+    for path in ("/", f"{home}?part=1", f"{home}?part=2", f"{home}/sheet"):
+        text = (await browser.get(path)).text
+        assert "Fieller" not in text
+        assert "exact law" not in text
+    about = (await look(browser, f"{home}/about?part=1")).all("main")[0].text
+    assert "Fieller's inversion of the exact lawshare" in about
 
 
 async def test_once_nothing_is_left_of_the_budget_no_batch_is_offered(
@@ -647,7 +765,7 @@ async def test_pages_show_and_read_times_of_the_zone_that_is_set(tmp_path: Path)
     async with world.client() as browser:
         await log_in(browser)
         for page in (f"/questions/{survey.task_id}", "/"):
-            text = (await browser.get(page)).text
+            text = (await look(browser, page)).all("main")[0].text
             assert "2026-11-02 01:00 to 2026-11-09 01:00 Europe/Berlin" in text
             assert "UTC" not in text
         path = f"/questions/{free.task_id}/batches"
@@ -778,7 +896,7 @@ async def test_every_document_is_what_the_description_says(
         place = {
             "task_id": str(each.task_id),
             "collection_id": collections[-1]["collection_id"],
-            "chart": "over-time" if each is task else "mean",
+            "chart": "count" if each is task else "mean",
         }
         # Those of a text question and of a synthetic table are asked for in tests of their pages.
         others = ("/words.", "/synthetic.")
@@ -803,6 +921,7 @@ async def test_every_document_is_what_the_description_says(
         "Question",
         "AboutNumber",
         "Batches",
+        "Sheet",
     }
     empty = (await browser.get(f"/questions/{other.task_id}.json")).content
     assert models.Question.model_validate_json(empty).rows == []

@@ -136,12 +136,15 @@ def test_figures_changes_and_sums_of_windows_hold(place: int) -> None:
     truths = [true_figures(task, each) for each in sums]
     before: Mapping[Key, Figure] = {}
     sheet = Meaning.of_task(task).sheet
+    first = sheet.parts[0]
     for number in range(WINDOWS):
         truth = truths[number % len(sums)]
         batch = collected(task, sums[number % len(sums)], number, made)
         found = {
             key: figure
-            for key, figure in _by_key(sheet.figures(sheet.parts[0], batch)).items()
+            for key, figure in _by_key(
+                first.source.figures(sheet.sums_of_part(first, batch))
+            ).items()
             if isinstance(figure.quantity, Noised) or number // 2 % SLOW == 0
         }
         for key, figure in found.items():

@@ -94,6 +94,7 @@ def about(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str
             said,
         ),
         *_cost_of_survey(survey),
+        *_methods(shown),
         *_noise(shown, chosen.get("value", "")),
     ]
     document: dict[str, object] = {
@@ -149,6 +150,18 @@ def _cost_of_survey(survey: SurveyCost | None) -> list[Html]:
             ),
         ),
         *([] if survey.besides is None else [tag("p", survey.besides)]),
+    ]
+
+
+def _methods(shown: Reading) -> list[Html]:
+    """Return how the intervals of the result's figures were found."""
+    found: dict[str, dict[str, None]] = {}
+    for each in shown.estimates:
+        found.setdefault(each.method, {})[each.shows] = None
+    rows = [(method, ", ".join(kinds)) for method, kinds in found.items()]
+    return [
+        tag("h2", "How the intervals were found"),
+        table("By figure", ("how", "figures"), rows, is_titled=True),
     ]
 
 

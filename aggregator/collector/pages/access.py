@@ -29,7 +29,7 @@ from aggregator.service.web.pages.html import Html, tag
 from aggregator.service.web.problems import abort_response, http_error_response
 
 _PAGE = re.compile(
-    r"/(plan|docs|questions/[A-Za-z0-9_-]{1,64}(/about|/batches|/words|/synthetic)?"
+    r"/(plan|docs|questions/[A-Za-z0-9_-]{1,64}(/about|/batches|/sheet|/words|/synthetic)?"
     r"(\?[A-Za-z0-9_=&-]{1,200})?)?"
 )
 """Where a login may lead: only to pages of ours, since anyone may have made the link."""

@@ -21,9 +21,9 @@ class Changed:
     open: Sequence[str]
 
     @property
-    def count(self) -> int:
-        """How many figures were compared."""
-        return len(self.rose) + len(self.fell) + len(self.open)
+    def is_of_one(self) -> bool:
+        """Whether only one figure was compared."""
+        return len(self.rose) + len(self.fell) + len(self.open) == 1
 
     @property
     def document(self) -> dict[str, object]:

@@ -27,7 +27,8 @@ _COLUMNS = ("first", "minus", "difference", "from", "to", "what can be concluded
 class Compared:
     """Differences that hold at once.
 
-    `name` is the chart's in an address. `choice` is the form that chooses another result or group.
+    `name` is the chart's in an address. `choice` is the form that chooses another result or group,
+    and `is_chosen` whether it did.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Compared:
     labels: Sequence[str]
     sides: Sequence[tuple[Html, Html]]
     found: Sequence[Comparison]
+    is_chosen: bool = False
 
     @property
     def marks(self) -> list[Mark]:
@@ -57,11 +59,15 @@ class Compared:
             for sides, mark, each in zip(self.sides, self.marks, self.found, strict=True)
         ]
         return [
-            tag("h2", isolated(self.heading)),
-            self.choice,
-            self.chart.fitting,
-            table(_confidence(self.found[0]), _COLUMNS, rows),
-            tag("p", ONLY_NOISE, class_="soft"),
+            tag(
+                "details",
+                tag("summary", isolated(self.heading)),
+                self.choice,
+                self.chart.fitting,
+                table(_confidence(self.found[0]), _COLUMNS, rows),
+                tag("p", ONLY_NOISE, class_="soft"),
+                open=self.is_chosen,
+            )
         ]
 
     @property
@@ -110,6 +116,7 @@ def between_periods(
             for each, quantity in both
         ],
         compare_all(pairs),
+        is_chosen="with" in chosen,
     )
 
 
@@ -147,6 +154,7 @@ def between_groups(shown: Reading, chosen: Mapping[str, str]) -> Compared | None
         [each.quantity.label for each in others],
         [(isolated(each.quantity.label), isolated(base.quantity.label)) for each in others],
         compare_all([(each.quantity, base.quantity) for each in others]),
+        is_chosen="group" in chosen,
     )
 
 

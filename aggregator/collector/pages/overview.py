@@ -1,11 +1,13 @@
-"""The overview: a card for each question with its latest result."""
+"""The overview: a card for each question with its latest result, its groups inside."""
 
 from collections.abc import Sequence
 
 from aggregator.collector.pages.changes import Changed
+from aggregator.collector.pages.cross import cross_table
+from aggregator.collector.pages.question import FEWEST_WINDOWS
 from aggregator.collector.pages.readings import Asked, Reading, Readings, Row
-from aggregator.collector.pages.survey_costs import said as said_cost
-from aggregator.collector.pages.survey_costs import survey_cost
+from aggregator.collector.pages.sentences import change, figure, headline, is_alone
+from aggregator.collector.pages.survey_costs import in_short, survey_cost
 from aggregator.collector.pages.texts import (
     AskedText,
     CostsOfTexts,
@@ -13,24 +15,20 @@ from aggregator.collector.pages.texts import (
     costs_of_texts,
     texts_in,
 )
-from aggregator.collector.pages.view import View, bar_charts, budget, counted
+from aggregator.collector.pages.view import View, bar_charts, budget, counted, unbroken
 from aggregator.collector.store import count_collections
-from aggregator.dp.utility import PERCENT
 from aggregator.protocol.task import Task
 from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.storage.engine.transaction import Transaction
-from aggregator.service.web.pages.charts import sparkline
-from aggregator.service.web.pages.html import Html, escape, isolated, join, tag
+from aggregator.service.web.pages.charts import Mark, trend
+from aggregator.service.web.pages.html import Html, isolated, join, tag
 from aggregator.steward.text.text_tasks import is_of_letters
 
 _WINDOWS = 24
-"""The most windows in a sparkline."""
+"""The most windows in a trend."""
 
 _BARS = 6
 """The most bars on a card."""
-
-_NAMED = 3
-"""How many labels are named that rose, that fell, and that did neither."""
 
 
 def overview(tx: Transaction, readings: Readings) -> View:
@@ -40,7 +38,7 @@ def overview(tx: Transaction, readings: Readings) -> View:
     in_texts = {task.task_id for each in texts for task in each.text.tasks}
     known = costs_of_texts(tx, readings) if texts else {}
     # By survey task; the cards of other tasks stand together.
-    costs: dict[str, Html | None] = {}
+    heads: dict[str, Html | None] = {}
     titles: dict[str, str] = {}
     cards: dict[str, list[Html]] = {}
     documents: list[dict[str, object]] = []
@@ -51,15 +49,6 @@ def overview(tx: Transaction, readings: Readings) -> View:
         made = count_collections(tx, asked.task.task_id.value, CollectionState.FINISHED)
         results = readings.latest(tx, asked, _WINDOWS)
         changed = readings.changed(results)
-        group = "" if asked.meaning is None else asked.path
-        titles[group] = asked.survey
-        costs.setdefault(group, _cost(asked, made, known))
-        card = (
-            _letters_card(asked, results, made)
-            if is_of_letters(asked.task)
-            else _card(asked, results, made, changed)
-        )
-        cards.setdefault(group, []).append(card)
         latest = results[-1] if results else None
         head: Row = {
             "question": asked.title,
@@ -76,11 +65,25 @@ def overview(tx: Transaction, readings: Readings) -> View:
             }
         )
         shown += [] if latest is None else [(head, latest)]
+        group = "" if asked.meaning is None else asked.path
+        titles[group] = asked.survey
+        if group not in heads:
+            heads[group] = _survey_head(asked, results, made, known) if group else None
+        if asked.part is not None and asked.part.by:
+            continue  # it is on its question's card
+        tables = [readings.latest(tx, each, 1) for each in asked.tables] if latest else []
+        by_group = [each for found in tables for each in found]
+        card = (
+            _letters_card(asked, results, made)
+            if is_of_letters(asked.task)
+            else _card(asked, results, made, changed, by_group)
+        )
+        cards.setdefault(group, []).append(card)
     groups = {title: group for group, title in titles.items() if title}
     for text in texts:
         group = groups.get(text.survey, "")
         titles.setdefault(group, "")
-        costs.setdefault(group, None)
+        heads.setdefault(group, None)
         made = text.made(tx)
         cards.setdefault(group, []).append(_text_card(text, text.windows(tx), made))
         documents.append(
@@ -99,7 +102,7 @@ def overview(tx: Transaction, readings: Readings) -> View:
         for group, those in cards.items()
         for part in (
             tag("h2", isolated(titles[group] or "Tasks of no survey")),
-            costs[group],
+            heads[group],
             tag("ul", *those, class_="cards"),
         )
     ]
@@ -120,18 +123,31 @@ def _is_further_letter(task: Task) -> bool:
     return group is not None and group.place > 0 and is_of_letters(task)
 
 
-def _cost(asked: Asked, made: int, texts: CostsOfTexts) -> Html | None:
-    """Return what a survey costs a person; None if the task is not of a survey."""
+def _survey_head(
+    asked: Asked, results: Sequence[Reading], made: int, texts: CostsOfTexts
+) -> Html | None:
+    """Return what all questions of a survey share: period, reports, budget and cost to a person."""
     whole = survey_cost(asked, made, texts)
-    each = None if whole is None else said_cost(whole.window)
-    if whole is None or each is None:
-        return None
-    most = said_cost(whole.at_most)
-    limit = f"at most {most} in all" if most else "with no limit over all windows"
-    text = f"Somebody who answers in every window: {each} in each, {limit}."
-    if whole.besides is not None:
-        text = f"{text} {whole.besides}"
-    return tag("p", text, class_="soft")
+    cost = None if whole is None else in_short(whole, asked)
+    batches = tag("a", "Batches", href=f"{asked.path}/batches")
+    return join(
+        [
+            tag("p", *_period(results), f"A person pays {cost}. " if cost else None, batches),
+            tag("p", whole.besides, class_="soft") if whole and whole.besides else None,
+            budget(made, asked.most_releases),
+        ]
+    )
+
+
+def _period(results: Sequence[Reading]) -> list[Html | str]:
+    """Return of what the latest result is, and with which it is compared."""
+    if not results:
+        return ["No result yet. "]
+    latest = results[-1]
+    said = [unbroken(latest.period), f"; {counted(latest.batch.report_count, 'report')}"]
+    if len(results) > 1:
+        said += ["; compared with ", unbroken(results[-2].period)]
+    return [*said, ". "]
 
 
 def _text_card(asked: AskedText, windows: Sequence[TextWindow], made: int) -> Html:
@@ -167,79 +183,72 @@ def _letters_card(asked: Asked, results: Sequence[Reading], made: int) -> Html:
     )
 
 
-def _card(asked: Asked, results: Sequence[Reading], made: int, changed: Changed | None) -> Html:
+def _card(
+    asked: Asked,
+    results: Sequence[Reading],
+    made: int,
+    changed: Changed | None,
+    by_group: Sequence[Reading],
+) -> Html:
+    """Return a question's card; those of a survey share what `_survey_head` says."""
+    own = None if asked.meaning is not None else budget(made, asked.most_releases)
     heading = tag("h3", tag("a", isolated(asked.title), href=asked.address()))
     if not results:
         nothing = tag("p", "No result yet. ", tag("a", "Batches", href=f"{asked.path}/batches"))
-        return tag("li", heading, nothing, budget(made, asked.most_releases), class_="card")
+        return tag("li", heading, nothing if own else None, own, class_="card")
     latest = results[-1]
-    shown = [each for each in latest.estimates if each.is_main] or list(latest.estimates)
-    if len(shown) == 1:
-        value, low, high = shown[0].written
-        what = tag(
-            "p",
-            tag("span", f"{value} ", isolated(shown[0].unit), class_="big"),
-            tag("br"),
-            f"{shown[0].shows}, from {low} to {high} at {PERCENT} confidence",
-        )
-    else:
-        what = None
-    charts = (each.narrow for each in bar_charts(shown[:_BARS], asked.title).values())
-    more = len(shown) - _BARS
+    alone = [each for each in latest.main_estimates if is_alone(each, latest)]
+    bars = [each for each in latest.main_estimates if each.is_bar and each not in alone]
+    more = len(bars) - _BARS
     return tag(
         "li",
         heading,
-        tag("p", f"{latest.period}; {counted(latest.batch.report_count, 'report')}", class_="soft"),
-        what,
-        *charts,
+        tag("p", *_period(results), class_="soft") if own else None,
+        tag("p", headline(latest), class_="headline"),
+        *(chart.narrow for chart in bar_charts(bars[:_BARS], asked.title).values()),
         tag("p", f"and {more:,} more", class_="soft") if more > 0 else None,
-        _changed(changed),
+        *(tag("p", figure(each)) for each in alone if len(latest.main) > 1 and each.is_bar),
+        change(changed, asked),
         _trends(results),
-        budget(made, asked.most_releases),
+        *(_groups(each) for each in by_group),
+        own,
         class_="card",
     )
 
 
+def _groups(shown: Reading) -> Html | None:
+    """Return a table by group, behind a summary."""
+    made = cross_table(shown)
+    if made is None:
+        return None
+    return tag("details", tag("summary", "By: ", isolated(shown.asked.group_title)), made)
+
+
 def _trends(results: Sequence[Reading]) -> Html | None:
-    """Return the figures of the card over the last windows, if there are several."""
-    if len(results) < 2:  # noqa: PLR2004  a line needs two points
+    """Return the figures of the card over time with intervals, those of one unit at one scale."""
+    if len(results) < FEWEST_WINDOWS:
         return None
-    lines = []
-    for main in results[-1].main[:_BARS]:
-        key, label = (main.shows, main.quantity.label), main.quantity.label
-        values = [
-            float(figure.quantity.estimate)
-            for each in results
-            for figure in each.figures
-            if (figure.shows, figure.quantity.label) == key and figure.quantity.estimate is not None
-        ]
-        shown = f"{main.shows} over {counted(len(values), 'result')}"
-        name = tag("span", " ", isolated(label or shown), class_="soft")
-        lines.append(tag("div", sparkline(values, f"{label}: {shown}" if label else shown), name))
-    return join(lines) if lines else None
-
-
-def _changed(changed: Changed | None) -> Html | None:
-    """Return what can and what cannot be concluded from the newest result and the one before."""
-    if changed is None:
-        return None
-    said = []
-    for labels, before, after in (
-        (changed.rose, "", " rose. "),
-        (changed.fell, "", " fell. "),
-        (changed.open, "Whether ", " rose or fell cannot be concluded."),
-    ):
-        if labels:
-            said.append(join((before, _listed(labels), after)))
-    return tag("p", f"Since {changed.before}: ", *said)
-
-
-def _listed(labels: Sequence[str]) -> Html:
-    """Return some labels and how many more there are; a single figure has no label."""
-    named = [isolated(label) if label else escape("it") for label in labels[:_NAMED]]
-    more = len(labels) - _NAMED
-    if more > 0:
-        return join((*(part for each in named for part in (each, ", ")), f"{more:,} more"))
-    *first, last = named
-    listed = [part for each in first for part in (each, ", ")][:-1]
-    return join((*listed, " and ", last)) if first else last
+    main = results[-1].main[:_BARS]
+    series: list[tuple[str, str, list[Mark]]] = []
+    for each in main:
+        shows, label = each.shows, each.quantity.label
+        found = [reading.estimate_of(shows, label) for reading in results]
+        marks = [one.mark for one in found if one is not None and one.shown.ends is not None]
+        if len(marks) >= FEWEST_WINDOWS:
+            series.append((f"{shows} {each.quantity.unit}", label or shows, marks))
+    ends: dict[str, tuple[float, float]] = {}
+    for kind, _, marks in series:
+        least, most = ends.get(kind, (marks[0].low, marks[0].high))
+        ends[kind] = (
+            min(least, *(mark.low for mark in marks)),
+            max(most, *(mark.high for mark in marks)),
+        )
+    lines = [
+        tag(
+            "li",
+            trend(marks, f"{label} over {counted(len(marks), 'result')}", *ends[kind]),
+            tag("span", isolated(label), class_="soft"),
+        )
+        for kind, label, marks in series
+    ]
+    return tag("ul", *lines, class_="trends") if lines else None

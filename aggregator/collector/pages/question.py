@@ -4,10 +4,20 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import urlencode
 
 from aggregator.collector.guarantee import promise
-from aggregator.collector.pages.comparisons import between_groups, between_periods
+from aggregator.collector.pages.comparisons import Compared, between_groups, between_periods
+from aggregator.collector.pages.cross import cross_table
 from aggregator.collector.pages.files import draws_png, writes_parquet
-from aggregator.collector.pages.readings import Asked, Reading, Readings
-from aggregator.collector.pages.texts import text_of, texts_in
+from aggregator.collector.pages.python_code import same_in_python
+from aggregator.collector.pages.readings import Asked, Estimate, Reading, Readings
+from aggregator.collector.pages.sentences import (
+    between_groups_in_short,
+    change,
+    figure,
+    headline,
+    is_alone,
+)
+from aggregator.collector.pages.survey_costs import in_short, survey_cost
+from aggregator.collector.pages.texts import costs_of_texts, text_of, texts_in
 from aggregator.collector.pages.view import (
     MOST_BARS,
     MOST_ROWS,
@@ -27,7 +37,10 @@ from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.web.pages.charts import Chart, Mark, over_time
 from aggregator.service.web.pages.html import Html, isolated, join, table, tag
 
-_COLUMNS = ("label", "figure", "value", "from", "to", "unit", "interval by")
+FEWEST_WINDOWS = 3
+"""Two ends make no trend: what noise does to them looks like news."""
+
+_COLUMNS = ("label", "figure", "value", "from", "to")
 _CHOICES = ("part", "result", "with", "figure", "group", "all")
 
 
@@ -39,7 +52,7 @@ def question(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[
     """
     results = readings.latest(tx, asked, None) if "all" in chosen else readings.latest(tx, asked)
     made = count_collections(tx, asked.task.task_id.value, CollectionState.FINISHED)
-    head = [_links(asked), _words(tx, readings, asked), budget(made, asked.most_releases)]
+    head = [_links(asked), _words(tx, readings, asked)]
     document: dict[str, object] = {
         "question": asked.title,
         "survey": asked.survey,
@@ -48,43 +61,47 @@ def question(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[
     }
     if not results:
         nothing = tag("p", "No result yet. What can be collected is under Batches.")
-        return View(asked.title, [*head, nothing], document | {"comparisons": []}, list)
-    shown = _named(results, chosen.get("result"), len(results) - 1)
-    main = bar_charts(
-        [each for each in shown.estimates if each.is_main] or list(shown.estimates), asked.title
-    )
-    trend, trend_chart = _trend(results, shown, chosen)
+        left = budget(made, asked.most_releases)
+        return View(asked.title, [*head, left, nothing], document | {"comparisons": []}, list)
+    shown = named_result(results, chosen.get("result"))
     found = (between_groups(shown, chosen), between_periods(results, shown, chosen))
     compared = [each for each in found if each is not None]
-    charts = main | trend_chart | {each.name: each.chart for each in compared}
-    more = len(shown.main) - MOST_BARS
+    drawn, charts = result_charts(shown)
+    trend, trend_chart = _trend(results, shown, chosen)
+    charts |= trend_chart | {each.name: each.chart for each in compared}
+    is_table = asked.part is not None and bool(asked.part.by)
+    cost = None
+    if (whole := survey_cost(asked, made, costs_of_texts(tx, readings))) is not None:
+        cost = in_short(whole, asked)
     content = [
         *head,
-        tag("h2", unbroken(shown.period)),
-        tag("p", f"{counted(shown.batch.report_count, 'report')}, as the leader counts them."),
-        tag("p", promise(shown.result), class_="big"),
-        *(chart.fitting for chart in main.values()),
-        tag("p", f"The table has {more:,} more.", class_="soft") if more > 0 else None,
+        None if is_table else tag("p", headline(shown), class_="big"),
         tag(
             "p",
-            f"Whiskers are {PERCENT} intervals for the noise, each on its own. They say nothing "
-            "about people who did not report. ",
+            unbroken(shown.period),
+            f"; {counted(shown.batch.report_count, 'report')}, as the leader counts them. ",
+            f"A person pays {cost}. " if cost else f"{promise(shown.result)}. ",
             tag("a", "About this number", href=asked.address("/about", result=shown.name)),
             class_="soft",
         ),
-        _table(shown),
+        *drawn,
+        *_groups(tx, readings, asked, shown),
+        None if is_table or shown is not results[-1] else change(readings.changed(results), asked),
         *trend,
-        *(part for each in compared for part in each.content),
-        tag("h2", "Downloads"),
+        _table(shown),
+        *_compared(compared, shown),
+        tag("h2", "Downloads", class_="off-paper"),
         _downloads(asked, charts, shown, chosen),
-        tag("h2", "As Python"),
+        tag("h2", "As Python", class_="off-paper"),
         tag(
             "pre",
-            tag("code", _python(asked, shown)),
+            tag("code", same_in_python(asked, shown)),
             tabindex=0,
             role="region",
             aria_label="The same in Python",
+            class_="off-paper",
         ),
+        tag("div", budget(made, asked.most_releases), class_="off-paper"),
     ]
     return View(
         asked.title,
@@ -95,6 +112,71 @@ def question(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[
     )
 
 
+def _compared(compared: Sequence[Compared], shown: Reading) -> list[Html | None]:
+    """Return differences, unless the figures themselves say too little to be shown."""
+    if not compared or not any(each.is_bar for each in shown.main_estimates):
+        return []
+    return [tag("h2", "Compared"), *(part for each in compared for part in each.content)]
+
+
+def named_result(results: Sequence[Reading], name: str | None) -> Reading:
+    """Return the result of this name, by default the newest.
+
+    Raises `UnrecognizedCollectionJob` if there is none.
+    """
+    if name is None:
+        return results[-1]
+    for each in results:
+        if each.name == name:
+            return each
+    raise UnrecognizedCollectionJob("the question has no such result")
+
+
+def result_charts(
+    shown: Reading, most: int = MOST_BARS
+) -> tuple[list[Html | None], dict[str, Chart]]:
+    """Return what shows a result's main figures, and charts of all of them by name.
+
+    A table by group is a cross table; a figure that says too little is not drawn, and one that is
+    alone needs no chart.
+    """
+    main = shown.main_estimates
+    charts = bar_charts(main, shown.asked.title)
+    if shown.asked.part is not None and shown.asked.part.by:
+        return [between_groups_in_short(shown), cross_table(shown)], charts
+    alone = [each for each in main if is_alone(each, shown)]
+    bars = [each for each in main if each.is_bar and each not in alone]
+    more = len(bars) - most
+    return [
+        *(chart.fitting for chart in bar_charts(bars[:most], shown.asked.title).values()),
+        tag("p", f"The table has {more:,} more.", class_="soft") if more > 0 else None,
+        *(tag("p", figure(each)) for each in alone if len(main) > 1 and each.is_bar),
+        tag(
+            "p",
+            f"Whiskers are {PERCENT} intervals for the noise, each on its own. They say nothing "
+            "about people who did not report.",
+            class_="soft",
+        )
+        if bars
+        else None,
+    ], charts
+
+
+def _groups(tx: Transaction, readings: Readings, asked: Asked, shown: Reading) -> list[Html | None]:
+    """Return a question's tables by group, of the same result."""
+    made: list[Html | None] = []
+    for each in asked.tables:
+        found = [one for one in readings.latest(tx, each, None) if one.name == shown.name]
+        if found and (drawn := cross_table(found[0])):
+            link = tag("a", "compared", href=each.address(result=shown.name))
+            made += [
+                tag("h2", "By: ", isolated(each.group_title)),
+                drawn,
+                tag("p", "The groups ", link, ".", class_="off-paper"),
+            ]
+    return made
+
+
 def _links(asked: Asked) -> Html:
     others = [(str(each.place), each.title) for each in asked.all]
     return join(
@@ -103,7 +185,10 @@ def _links(asked: Asked) -> Html:
                 "p",
                 tag("span", isolated(f"{asked.survey}. ") if asked.survey else None, class_="soft"),
                 tag("a", "Batches", href=f"{asked.path}/batches"),
+                " ",
+                tag("a", "Sheet for a meeting", href=asked.address("/sheet")),
                 *_synthetic(asked),
+                class_="off-paper",
             ),
             *filter(
                 None,
@@ -131,29 +216,20 @@ def _words(tx: Transaction, readings: Readings, asked: Asked) -> Html | None:
     return tag("p", of, tag("a", "what people wrote", href=text.path))
 
 
-def _named(results: Sequence[Reading], name: str | None, otherwise: int) -> Reading:
-    if name is None:
-        return results[otherwise]
-    for each in results:
-        if each.name == name:
-            return each
-    raise UnrecognizedCollectionJob("the question has no such result")
-
-
 def _table(shown: Reading) -> Html:
     cells = [
-        (
-            isolated(each.mark.label or shown.asked.title),
-            each.shows,
-            *each.written,
-            isolated(each.unit),
-            each.method,
-        )
+        (isolated(each.mark.label or shown.asked.title), each.shows, *_in_words(each))
         for each in shown.estimates[:MOST_ROWS]
     ]
     more = len(shown.estimates) - MOST_ROWS
     rest = f"; the downloads have {more:,} more" if more > 0 else ""
-    return table(f"{shown.period}, {PERCENT} intervals{rest}", _COLUMNS, cells)
+    made = table(f"{shown.period}, {PERCENT} intervals{rest}", _COLUMNS, cells)
+    return tag("details", tag("summary", "All figures"), made)
+
+
+def _in_words(each: Estimate) -> tuple[str, str, str]:
+    ends = each.shown.ends or ("", "")
+    return isolated(each.shown.value), *ends
 
 
 def _downloads(
@@ -164,11 +240,13 @@ def _downloads(
         | asked.kept
         | {"result": shown.name}
     )
+    by_group = [("Cross table as CSV", asked.address("/sheet.csv", result=shown.name))]
     tables = [
         ("CSV", asked.address(".csv")),
         ("JSON", asked.address(".json")),
         *([("Parquet", asked.address(".parquet"))] if writes_parquet() else []),
         ("CSV of all results", asked.address(".csv", all="yes")),
+        *(by_group if asked.part is not None and asked.part.by else []),
     ]
     endings = ["svg", *(["png"] if draws_png() else [])]
     pictures = [
@@ -187,7 +265,7 @@ def _downloads(
         for name in charts
     ]
     listed = tag("li", "Results: ", *(tag("span", _link(*each), " ") for each in tables))
-    return tag("ul", listed, *pictures)
+    return tag("ul", listed, *pictures, class_="off-paper")
 
 
 def _link(name: str, path: str, of: str = "") -> Html:
@@ -199,16 +277,19 @@ def _trend(
     results: Sequence[Reading], shown: Reading, chosen: Mapping[str, str]
 ) -> tuple[list[Html | None], dict[str, Chart]]:
     """Return one figure over time, and its chart by name."""
-    if len(results) < 2:  # noqa: PLR2004  a line needs two points
+    if len(results) < FEWEST_WINDOWS:
         return [], {}
-    names = [(figure.shows, figure.quantity.label) for figure in results[-1].main]
+    names = [(each.shows, each.quantity.label) for each in results[-1].main]
     place = chosen_place(chosen.get("figure"), len(names))
     shows, label = names[place]
     found = [(each, each.estimate_of(shows, label)) for each in results]
-    written = [(each.period, known) for each, known in found if known is not None]
     marks = [
-        Mark(period, known.mark.value, known.mark.low, known.mark.high) for period, known in written
+        Mark(each.period, known.mark.value, known.mark.low, known.mark.high)
+        for each, known in found
+        if known is not None and known.is_bar
     ]
+    if len(marks) < FEWEST_WINDOWS:
+        return [], {}
     unit = next((f" in {known.unit}" for _, known in found if known and known.unit), "")
     chart = over_time(marks, f"{shows} of {label or 'all'} over time", f"{shows}{unit}")
     choice = chooser(
@@ -219,7 +300,11 @@ def _trend(
         button="Show",
         kept=shown.kept,
     )
-    cells = [(period, *known.written) for period, known in written]
+    cells = [
+        (each.period, *_in_words(known))
+        for each, known in found
+        if known is not None and known.is_bar
+    ]
     listed = table(f"Over time, {PERCENT} intervals", ("window", "value", "from", "to"), cells)
     details = tag("details", tag("summary", "The same as a table"), listed)
     heading = tag("h2", "Over time")
@@ -229,22 +314,3 @@ def _trend(
         chart.fitting,
         details,
     ], {"over-time": chart}
-
-
-def _python(asked: Asked, shown: Reading) -> str:
-    head = 'from aggregator.collector import Collector\n\nwith Collector.open("collector.toml")'
-    if asked.meaning is not None and asked.part is not None and shown.is_of_a_window:
-        name, by = asked.part.question.name, asked.part.by
-        return (
-            f"{head} as collector:\n"
-            f"    survey = collector.survey({asked.meaning.title!r})\n\n"
-            f"survey.table({name!r}, by={by!r}).frame()  # a row a figure and window\n"
-        )
-    return (
-        f"{head} as collector:\n"
-        f'    task = collector.task("{asked.task.task_id}")\n'
-        "    results = collector.results(task)\n\n"
-        f'name = "{shown.name}"\n'
-        '(shown,) = [each for each in results if each.document["collection_id"] == name]\n'
-        "shown.table().frame()\n"
-    )

@@ -6,18 +6,20 @@ Finished results never change, so intervals are computed once for each and kept.
 import dataclasses
 import math
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from fractions import Fraction
 from functools import cached_property, lru_cache
 from urllib.parse import urlencode
 
 from aggregator.collector import store
 from aggregator.collector.documents import Document, collection_document
 from aggregator.collector.pages.changes import Changed, changed
-from aggregator.collector.pages.numbers import said
-from aggregator.collector.results import Batch
-from aggregator.collector.results.selection import WITHHELD, Withheld
+from aggregator.collector.results import Batch, Noised, Range, Shown, shown
+from aggregator.collector.results.sayable import NONE_OR_A_FEW
+from aggregator.collector.results.selection import Withheld
 from aggregator.collector.store import StoredCollection
+from aggregator.dp.sensitivity import max_entry
 from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError
 from aggregator.protocol.budget import horizon
@@ -26,7 +28,7 @@ from aggregator.protocol.task_file import task_from_toml
 from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.web.pages.charts import Mark
-from aggregator.steward.survey import Figure, Meaning, Part, Windows
+from aggregator.steward.survey import Figure, Meaning, Part, Sums, Windows
 from aggregator.written_times import IN_UTC, Times
 
 SHOWN_WINDOWS = 60
@@ -37,6 +39,9 @@ _KEPT = 8192
 
 _DIGITS = 8
 """The most digits of a number in an address."""
+
+BARE = "value"
+"""What a figure shows whose meaning is not known."""
 
 Row = dict[str, str | int | float | None]
 
@@ -77,6 +82,26 @@ class Asked:
             return [self]
         parts = range(len(self.meaning.sheet.parts))
         return [dataclasses.replace(self, place=place) for place in parts]
+
+    @property
+    def tables(self) -> list["Asked"]:
+        """Its tables by group, if it is a question."""
+        part = self.part
+        if part is None or part.by:
+            return []
+        return [
+            each
+            for each in self.all
+            if each.part is not None and each.part.by and each.part.question == part.question
+        ]
+
+    @property
+    def group_title(self) -> str:
+        """The question whose answers are a table's groups, as it is put to people."""
+        if self.meaning is None or self.part is None or not self.part.by:
+            return ""
+        group = self.meaning.sheet.question(self.part.by)
+        return group.text or group.name
 
     @property
     def survey(self) -> str:
@@ -138,7 +163,8 @@ class Asked:
 class Estimate:
     """One figure as it is shown.
 
-    `shows` is its kind, such as "count", and `mark` its label, estimate and interval.
+    `shows` is its kind, such as "count", `mark` its label, estimate and interval, and `shown` what
+    a page says of it.
     """
 
     shows: str
@@ -146,12 +172,13 @@ class Estimate:
     mark: Mark
     method: str
     is_main: bool
+    shown: Shown
 
     @property
-    def written(self) -> tuple[str, str, str]:
-        """The value, or that it is withheld, and the ends of its interval, for a reader."""
-        value, low, high = said(self.mark)
-        return WITHHELD if self.method == WITHHELD else value, low, high
+    def is_bar(self) -> bool:
+        """Whether it is drawn: not if it is withheld, or says too little."""
+        is_said = self.shown.ends is not None or self.shown.value == NONE_OR_A_FEW
+        return is_said and self.mark.value is not None
 
     @property
     def row(self) -> Row:
@@ -224,37 +251,86 @@ class Reading:
         return self.asked.period(*self.bounds)
 
     @cached_property
+    def _sums(self) -> Sums | None:
+        """The sums of its question; None if they have no meaning or some are withheld."""
+        meaning, part = self.asked.meaning, self.asked.part
+        if meaning is None or part is None:
+            return None
+        try:
+            return meaning.sheet.sums_of_part(part, self.batch)
+        except ParameterError:  # a value is withheld, and so is everything computed from it
+            return None
+
+    @cached_property
+    def by_group(self) -> Sequence[Figure]:
+        """Its figures, whose labels do not name their groups; see `figures`."""
+        part = self.asked.part
+        if part is not None and self._sums is not None:
+            return part.source.figures(self._sums)
+        return [
+            Figure(BARE, each, is_wanted=not isinstance(each, Withheld))
+            for each in self.batch.quantities()
+        ]
+
+    @cached_property
     def figures(self) -> Sequence[Figure]:
         """Its figures; bare values if they have no meaning or some are withheld.
 
         What is withheld is listed, and neither drawn nor compared.
         """
-        meaning, part = self.asked.meaning, self.asked.part
-        if meaning is not None and part is not None:
-            try:
-                return [_with_group(each) for each in meaning.sheet.figures(part, self.batch)]
-            except ParameterError:  # a value is withheld, and so is everything computed from it
-                pass
-        return [
-            Figure("value", each, is_wanted=not isinstance(each, Withheld))
-            for each in self.batch.quantities()
-        ]
+        return list(map(_with_group, self.by_group))
+
+    @cached_property
+    def answered(self) -> Mapping[str, str]:
+        """About how many people of each group answered; by "" for a question without groups."""
+        part = self.asked.part
+        if part is None or self._sums is None:
+            return {}
+        found = part.source.answered(self._sums)
+        counts = {"": found} if isinstance(found, Noised) else found
+        return {group: f"{max(0, round(count.value)):,}" for group, count in counts.items()}
 
     @cached_property
     def main(self) -> Sequence[Figure]:
         """The figures that are drawn first."""
         return [each for each in self.figures if each.is_wanted] or list(self.figures)
 
+    @property
+    def main_estimates(self) -> Sequence[Estimate]:
+        """The same with intervals."""
+        return list(map(self.estimate, self.main))
+
     @cached_property
     def estimates(self) -> Sequence[Estimate]:
         """All figures with intervals, each by itself at 95 % confidence."""
-        return [_estimate(figure) for figure in self.figures]
+        return [self.estimate(figure) for figure in self.figures]
+
+    def estimate(self, figure: Figure) -> Estimate:
+        """Return one of its figures as it is shown."""
+        found = self._estimates.get(id(figure.quantity))
+        if found is None:
+            found = _estimate(figure, self.possible(figure))
+            self._estimates[id(figure.quantity)] = found
+        return found
+
+    @cached_property
+    def _estimates(self) -> dict[int, Estimate]:
+        """Those that were asked for, by the identity of quantities, which it keeps."""
+        return {}
+
+    def possible(self, figure: Figure) -> Range | None:
+        """Return what one of its figures may be; None if nothing limits it."""
+        reports = self.batch.report_count
+        if figure.shows != BARE:
+            return figure.possible(reports)
+        most = max_entry(self.asked.task.prio3.circuit)
+        return Range(Fraction(0), Fraction(reports * most), is_of_people=most == 1)
 
     def estimate_of(self, shows: str, label: str) -> Estimate | None:
         """Return one figure with its interval, without computing the others'."""
         for figure in self.figures:
             if (figure.shows, figure.quantity.label) == (shows, label):
-                return _estimate(figure)
+                return self.estimate(figure)
         return None
 
     @property
@@ -356,12 +432,13 @@ def _with_group(figure: Figure) -> Figure:
     return dataclasses.replace(figure, quantity=dataclasses.replace(quantity, label=label))
 
 
-def _estimate(figure: Figure) -> Estimate:
+def _estimate(figure: Figure, possible: Range | None) -> Estimate:
     quantity = figure.quantity
     interval, estimate = quantity.interval(DEFAULT_CONFIDENCE), quantity.estimate
     value = None if estimate is None else float(estimate)
     mark = Mark(quantity.label, value, float(interval.low), float(interval.high))
-    return Estimate(figure.shows, quantity.unit, mark, interval.method, figure.is_wanted)
+    said = shown(quantity, possible, interval)
+    return Estimate(figure.shows, quantity.unit, mark, interval.method, figure.is_wanted, said)
 
 
 def _finite(bound: float) -> float | None:

@@ -3,6 +3,7 @@
     GET  /                                   the overview; also /overview.json, .csv, .parquet
     GET  /questions/{task_id}                a question of a task; also .json, .csv, .parquet
     GET  /questions/{task_id}/{chart}.svg    a chart of it; also .png
+    GET  /questions/{task_id}/sheet          a sheet for a meeting; also .json, .csv, .parquet
     GET  /questions/{task_id}/about          about one number; also .json, .csv, .parquet
     GET  /questions/{task_id}/batches        its batches; also .json, .csv, .parquet
     GET  /questions/{task_id}/words          what people wrote (`words_routes`)
@@ -21,7 +22,7 @@ from anyio import CapacityLimiter
 from fastapi import APIRouter, Request, Response, status
 from fastapi.responses import JSONResponse, RedirectResponse
 
-from aggregator.collector.models import AboutNumber, Batches, Overview, Question
+from aggregator.collector.models import AboutNumber, Batches, Overview, Question, Sheet
 from aggregator.collector.openapi import described, described_file, openapi
 from aggregator.collector.pages.about import about
 from aggregator.collector.pages.access import Access, to_login, why_and_code
@@ -33,6 +34,7 @@ from aggregator.collector.pages.question import question
 from aggregator.collector.pages.readings import Asked, Readings
 from aggregator.collector.pages.reference import reference
 from aggregator.collector.pages.session import Session
+from aggregator.collector.pages.sheet import sheet
 from aggregator.collector.pages.synthetic_routes import SyntheticPages
 from aggregator.collector.pages.view import View
 from aggregator.collector.pages.word_lists import WordLists
@@ -102,6 +104,7 @@ class Pages:
                 Question,
                 ("part", "result", "with", "group", "all"),
             ),
+            "/questions/{task_id}/sheet": (self._sheet, Sheet, ("part", "result")),
             "/questions/{task_id}/about": (self._about, AboutNumber, ("part", "result", "value")),
             "/questions/{task_id}/batches": (self._batches, Batches, ()),
         }
@@ -205,6 +208,10 @@ class Pages:
     def _question(self, request: Request, _csrf: str) -> Read:
         chosen = dict(request.query_params)
         return lambda tx: question(tx, self._readings, self._asked(request, tx), chosen)
+
+    def _sheet(self, request: Request, _csrf: str) -> Read:
+        chosen = dict(request.query_params)
+        return lambda tx: sheet(tx, self._readings, self._asked(request, tx), chosen)
 
     def _about(self, request: Request, _csrf: str) -> Read:
         chosen = dict(request.query_params)

@@ -14,6 +14,8 @@ from aggregator.dp.filters import Cost, total
 from aggregator.dp.rationals import format_rational
 from aggregator.protocol.budget import releases_of
 
+_EPSILON = "epsilon "
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SurveyCost:
@@ -94,8 +96,19 @@ def said(cost: Cost | None) -> str | None:
     if cost.epsilon is None:
         words = f"rho {format_rational(cost.rho)}"
     else:
-        words = f"epsilon {format_rational(cost.epsilon)}"
+        words = f"{_EPSILON}{format_rational(cost.epsilon)}"
     return f"{words}, delta {format_rational(cost.delta)}" if cost.delta else words
+
+
+def in_short(cost: SurveyCost, asked: Asked) -> str | None:
+    """Return what a person pays, to stand beside a result: "ε 4 a week, at most 16 in all"."""
+    each, most = said(cost.window), said(cost.at_most)
+    if each is None:
+        return None
+    name = asked.windows.name if asked.windows else "result"
+    often = f"an {name}" if name == "hour" else f"a {name}"
+    together = f"at most {most.removeprefix(_EPSILON)} in all" if most else "with no limit in all"
+    return f"{each} {often}, {together}".replace(_EPSILON, "ε ")
 
 
 def _total(costs: Sequence[Cost | None]) -> Cost | None:

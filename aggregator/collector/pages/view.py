@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from aggregator.service.web.pages.charts import Chart, Mark, bars
-from aggregator.service.web.pages.html import Html, join, tag
+from aggregator.service.web.pages.html import Html, tag
 
 if TYPE_CHECKING:
     from aggregator.collector.pages.readings import Estimate, Row
@@ -107,5 +107,5 @@ def chooser(
 
 def unbroken(period: str) -> Html:
     """Return a period in which no date is broken across lines."""
-    words = period.split()
-    return join(part for word in words for part in (tag("span", word, class_="word"), " "))
+    words = (tag("span", word, class_="word") for word in period.split())
+    return Html(" ".join(words))

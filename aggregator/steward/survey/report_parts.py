@@ -47,6 +47,11 @@ class Part:
         is_table = isinstance(self.source, ByGroup)
         return bool(design.labels) and (is_table or not isinstance(self.question, Hierarchy))
 
+    @property
+    def is_ranked(self) -> bool:
+        """Whether it makes sense to ask which of its answers is the most frequent."""
+        return not isinstance(self.question, Hierarchy)  # where a region holds its districts
+
     def of(self, sums: Sums) -> Sums:
         """Return its part of the sums."""
         return sums.part(self.span.first, self.span.length)
@@ -149,18 +154,18 @@ class Sheet:
         """
         return self.sums(batch.plain(), batch.report_count)
 
-    def figures(self, part: Part, batch: Batch) -> list[Figure]:
-        """Return the figures of one question or table, without estimates for the others.
+    def sums_of_part(self, part: Part, batch: Batch) -> Sums:
+        """Return the sums of one question or table, without estimates for the others.
 
         Raises `ParameterError` if a value is withheld, or was selected by a threshold.
         """
         released, reports = batch.plain(), batch.report_count
         own = part.of(Sums(released, released, reports))
-        if reports:
-            made = Consistent(self.circuit, released, reports)
-            best = [value for number in part.span.sections for value in made.section(number)]
-            own = dataclasses.replace(own, best=best)
-        return part.source.figures(own)
+        if not reports:
+            return own
+        made = Consistent(self.circuit, released, reports)
+        best = [value for number in part.span.sections for value in made.section(number)]
+        return dataclasses.replace(own, best=best)
 
     def question(self, name: str) -> Question:
         """Return the question with this name, or raise `ParameterError`."""

@@ -104,6 +104,11 @@ class Windows:
         """Return the beginning of the last window that is over."""
         return self.start(now) - timedelta(seconds=self.seconds)
 
+    @property
+    def name(self) -> str:
+        """What one window is called: "week", or "window" if no unit has its length."""
+        return next((unit for unit, size in _SECONDS.items() if size == self.seconds), "window")
+
     def describe(self, start: datetime) -> str:
         """Return a window for a reader, in UTC: dates if windows are whole days."""
         seconds = int(start.timestamp())

@@ -8,6 +8,7 @@ are in SVG's user units.
 import dataclasses
 import itertools
 import math
+import textwrap
 from collections.abc import Sequence
 
 from aggregator.service.web.pages.html import Html, join, tag
@@ -24,6 +25,9 @@ _ARROW = 9
 
 _LONGEST = 24
 """The most characters of a window's name or of a unit that a chart shows."""
+
+_LABEL_LINES, _LINE = 2, 15
+"""The most lines of a bar's name, and the height of one."""
 
 STANDALONE_STYLE = """
 text{font:13px system-ui,sans-serif;fill:#1b1f24}.bar,.dot{fill:#2f6db3}.band{fill:#2f6db3;
@@ -85,7 +89,8 @@ class _Room:
     Attributes:
         width: The whole width.
         labels: The width at the left for the bars' names.
-        longest: The most characters of such a name; the table and the tool tip show all of it.
+        longest: The most characters in a line of such a name, which has two at most; the table
+            and the tool tip show all of it.
     """
 
     width: int
@@ -98,7 +103,7 @@ class _Room:
         return self.width < _WIDE.width
 
 
-_WIDE, _NARROW = _Room(640, 190, 24), _Room(340, 122, 13)
+_WIDE, _NARROW = _Room(640, 190, 24), _Room(340, 122, 15)
 
 
 def bars(marks: Sequence[Mark], title: str, unit: str = "", truths: Sequence[float] = ()) -> Chart:
@@ -126,7 +131,7 @@ def _bars(
     for row, mark in enumerate(marks):
         top = _TOP + row * _ROW
         middle = top + _ROW / 2
-        parts.append(_label(mark.label, labels - 8, middle + 4, room.longest))
+        parts.append(_label(mark.label, labels - 8, middle, room.longest))
         if mark.value is not None:
             left, right = sorted((scale(0), scale(mark.value)))
             parts.append(
@@ -227,6 +232,39 @@ def sparkline(values: Sequence[float], title: str) -> Html:
         tag("polyline", class_="line", points=" ".join(points)),
         viewBox="0 0 120 28",
         class_="spark",
+        role="img",
+        aria_label=title,
+    )
+
+
+def trend(marks: Sequence[Mark], title: str, low: float, high: float) -> Html:
+    """Return a small line with its intervals as a band, without axes.
+
+    Args:
+        marks: In order of time.
+        title: What is shown, and where it begins and ends.
+        low: The value at the bottom, the same in all charts that are read together.
+        high: The value at the top.
+    """
+    scale = _Scale(low, high, 37, 3, ())
+    step = 116 / max(1, len(marks) - 1)
+    places = [_rounded(2 + step * index) for index in range(len(marks))]
+    ends = [
+        [(x, scale.clamped(end)) for x, end in zip(places, of, strict=True)]
+        for of in ([mark.high for mark in marks], [mark.low for mark in marks])
+    ]
+    known = [
+        (x, scale.clamped(mark.value))
+        for x, mark in zip(places, marks, strict=True)
+        if mark.value is not None
+    ]
+    return tag(
+        "svg",
+        tag("title", title),
+        tag("polygon", class_="band", points=_points([*ends[0], *reversed(ends[1])])),
+        tag("polyline", class_="line", points=_points(known)),
+        viewBox="0 0 120 40",
+        class_="trend",
         role="img",
         aria_label=title,
     )
@@ -334,8 +372,17 @@ def _grid(scale: _Scale, bottom: float, unit: str, width: float) -> Html:
     return join([*lines, *names, name if unit else None])
 
 
-def _label(text: str, x: float, y: float, longest: int) -> Html:
-    return tag("text", tag("title", text), _shortened(text, longest), x=x, y=y, text_anchor="end")
+def _label(text: str, x: float, middle: float, longest: int) -> Html:
+    """Return a bar's name before it: all of it if two lines have room for that."""
+    lines = textwrap.wrap(_shortened(text, _LABEL_LINES * longest), longest) or [""]
+    if len(lines) > _LABEL_LINES:  # words that leave a line half empty
+        lines = [
+            *lines[: _LABEL_LINES - 1],
+            _shortened(" ".join(lines[_LABEL_LINES - 1 :]), longest),
+        ]
+    top = middle + 4 - _LINE * (len(lines) - 1) / 2
+    said = (tag("tspan", line, x=x, y=top + _LINE * place) for place, line in enumerate(lines))
+    return tag("text", tag("title", text), *said, text_anchor="end")
 
 
 def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> Html:

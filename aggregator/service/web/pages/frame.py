@@ -28,6 +28,7 @@ outline-offset:2px}
 h1{font-size:1.6rem;line-height:1.2}h2{font-size:1.2rem;margin-top:2rem}h3{font-size:1rem}
 .cards{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,20rem),1fr));gap:1rem;
 padding:0;list-style:none}
+.cards{align-items:start}header:has(+main .cards),main:has(.cards){max-width:76rem}
 .card{background:var(--card);border:1px solid var(--edge);border-radius:.5rem;padding:1rem}
 .card h3{margin:0;font-size:1.1rem}
 .soft{color:var(--soft)}.good{color:var(--good)}.bad{color:var(--bad)}
@@ -68,7 +69,20 @@ text-align:left}
 .cards-if-narrow td::before{content:attr(data-name) " ";color:var(--soft)}}
 form.row{display:flex;flex-wrap:wrap;gap:.4rem;align-items:center}
 details{margin:.5rem 0}
+@media print{header,.skip,form,.off-paper{display:none}.card,svg,tr{break-inside:avoid}
+:root{color-scheme:light;--ink:#000;--soft:#333;--page:#fff;--card:#fff;--edge:#bbb;--accent:#2f6db3;
+--bar:#2f6db3;--link:#000}
+main{max-width:none;padding:0}}
 svg.spark{width:7.5rem;height:1.75rem}
+.headline{font-size:1.15rem;font-weight:600;margin:.5rem 0}.headline small{font-weight:400}
+.card p{margin:.5rem 0}.card summary,.trends{font-size:.9rem}
+.trends{display:grid;grid-template-columns:repeat(auto-fill,minmax(6rem,1fr));gap:.25rem .75rem;
+padding:0;margin:.5rem 0;list-style:none}
+svg.trend{display:block;width:100%;max-width:7.5rem;height:2.5rem}
+.cross td{font-variant-numeric:tabular-nums;min-width:0}.cross td small{display:block}
+.cross{table-layout:fixed}.cross tbody th,.cross td:last-child{min-width:0}
+.card .cross{font-size:.85rem}.card .cross :is(th,td){padding:.2rem .3rem}
+@media(max-width:40rem){.cross :is(th,td){padding:.2rem .15rem;font-size:.8rem;hyphens:auto}}
 pre:focus-visible{outline:3px solid var(--accent)}
 svg text{font:13px system-ui,sans-serif;fill:var(--ink)}
 .bar{fill:var(--bar)}.dot{fill:var(--accent)}.band{fill:var(--accent);fill-opacity:.22}
