@@ -7,7 +7,7 @@ from functools import lru_cache
 from aggregator.collector import store
 from aggregator.collector.guarantee import conditions, promise
 from aggregator.collector.pages.readings import Asked, Reading, Readings, Row
-from aggregator.collector.pages.survey_costs import SurveyCost, survey_cost
+from aggregator.collector.pages.survey_costs import SurveyCost, in_short, survey_cost
 from aggregator.collector.pages.survey_costs import said as cost_in_words
 from aggregator.collector.pages.texts import costs_of_texts
 from aggregator.collector.pages.view import MOST_ROWS, View, budget, chooser, counted
@@ -66,11 +66,13 @@ def about(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str
         )
         for each in bounds
     )
+    cost = None if survey is None else in_short(survey, asked)
     content = [
         tag("p", tag("a", "The question", href=asked.address(result=shown.name))),
         tag("p", f"{shown.period}; {shown.batch.report_count:,} reports."),
         tag("h2", "What is guaranteed"),
-        tag("p", promise(shown.result), class_="big"),
+        tag("p", f"A person pays {cost}", class_="big") if cost else None,
+        tag("p", promise(shown.result), class_=None if cost else "big"),
         tag(
             "dl",
             *(

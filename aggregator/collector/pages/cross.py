@@ -38,7 +38,7 @@ def cross_table(shown: Reading, caption: str = "") -> Html | None:
     sizes = shown.answered
     head = tag(
         "tr",
-        tag("th", "answer", scope="col", role="columnheader"),
+        tag("th", tag("span", "answer", class_="unseen"), scope="col", role="columnheader"),
         *(tag("th", isolated(group), scope="col", role="columnheader") for group in groups),
         role="row",
     )
@@ -73,7 +73,10 @@ def cross_table(shown: Reading, caption: str = "") -> Html | None:
         class_="cross" if is_few else "cross cards-if-narrow",
         role="table",
     )
-    return tag("div", made, class_="scroll", tabindex=0, role="region", aria_label=name)
+    # Several of them may be on one page, with one caption.
+    return tag(
+        "div", made, class_="scroll", tabindex=0, role="region", aria_label=shown.asked.title
+    )
 
 
 def cells_of(shown: Reading) -> Cells:

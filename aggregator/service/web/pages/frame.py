@@ -72,7 +72,8 @@ details{margin:.5rem 0}
 @media print{header,.skip,form,.off-paper{display:none}.card,svg,tr{break-inside:avoid}
 :root{color-scheme:light;--ink:#000;--soft:#333;--page:#fff;--card:#fff;--edge:#bbb;--accent:#2f6db3;
 --bar:#2f6db3;--link:#000}
-main{max-width:none;padding:0}}
+main{max-width:none;padding:0}
+.card details::details-content{content-visibility:visible;height:auto}}
 svg.spark{width:7.5rem;height:1.75rem}
 .headline{font-size:1.15rem;font-weight:600;margin:.5rem 0}.headline small{font-weight:400}
 .card p{margin:.5rem 0}.card summary,.trends{font-size:.9rem}
@@ -81,7 +82,8 @@ padding:0;margin:.5rem 0;list-style:none}
 svg.trend{display:block;width:100%;max-width:7.5rem;height:2.5rem}
 .cross td{font-variant-numeric:tabular-nums;min-width:0}.cross td small{display:block}
 .cross{table-layout:fixed}.cross tbody th,.cross td:last-child{min-width:0}
-.card .cross{font-size:.85rem}.card .cross :is(th,td){padding:.2rem .3rem}
+.card{--page:var(--card)}.cross thead th{font-weight:500}
+.card .cross{font-size:.85rem}.card .cross :is(th,td){padding:.2rem .15rem}
 @media(max-width:40rem){.cross :is(th,td){padding:.2rem .15rem;font-size:.8rem;hyphens:auto}}
 pre:focus-visible{outline:3px solid var(--accent)}
 svg text{font:13px system-ui,sans-serif;fill:var(--ink)}
