@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import ceil, floor
 
 from aggregator.collector.pages.readings import Estimate, Reading, Row
-from aggregator.collector.results.sayable import TOO_FEW
+from aggregator.collector.results.intervals import TOO_FEW
 from aggregator.collector.results.written import said
 from aggregator.dp.utility import PERCENT
 from aggregator.service.web.pages.html import Html, isolated, tag

@@ -7,7 +7,7 @@ from itertools import combinations
 from aggregator.collector.pages.changes import Changed
 from aggregator.collector.pages.readings import Asked, Estimate, Reading
 from aggregator.collector.results import compare_all
-from aggregator.collector.results.sayable import TOO_FEW
+from aggregator.collector.results.intervals import TOO_FEW
 from aggregator.dp.utility import PERCENT
 from aggregator.service.web.pages.html import Html, escape, isolated, join, tag
 from aggregator.steward.survey import Figure

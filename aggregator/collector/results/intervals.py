@@ -9,6 +9,11 @@ Bound = Fraction | float
 
 NO_LOWER, NO_UPPER = -math.inf, math.inf
 
+TOO_FEW = "too few answers to say"
+"""What stands in place of a number whose interval covers more than half of what is possible."""
+
+_MOST_COVERED = Fraction(1, 2)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ConfidenceInterval:
@@ -38,6 +43,16 @@ class ConfidenceInterval:
     def is_bounded(self) -> bool:
         """Whether both ends are finite."""
         return math.isfinite(self.low) and math.isfinite(self.high)
+
+    def covers_most_of(self, low: Bound, high: Bound) -> bool:
+        """Return whether it holds more than half of what lies between two limits.
+
+        Such an interval says too little to show a number: a reader would take noise for news.
+        """
+        if not self.is_bounded:
+            return True
+        inside = self.within(low, high)
+        return inside.high - inside.low > _MOST_COVERED * (high - low)
 
     def jointly_of(self, count: int, confidence: Fraction, note: str) -> "ConfidenceInterval":
         """Return the interval as one of `count` that all hold at once with this confidence."""

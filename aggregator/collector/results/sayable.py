@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from typing_extensions import override
 
-from aggregator.collector.results.intervals import NO_LOWER, NO_UPPER, ConfidenceInterval
+from aggregator.collector.results.intervals import NO_LOWER, NO_UPPER, TOO_FEW, ConfidenceInterval
 from aggregator.collector.results.moments_of_some import VarianceOfSome
 from aggregator.collector.results.quantiles import Quantile
 from aggregator.collector.results.ratios import Ratio
@@ -22,10 +22,8 @@ from aggregator.collector.results.values import Noised, Quantity, combination
 from aggregator.collector.results.written import number, said
 from aggregator.dp.utility import DEFAULT_CONFIDENCE
 
-TOO_FEW = "too few answers to say"
 NONE_OR_A_FEW = "none, or a few"
 
-_MOST_COVERED = Fraction(1, 2)
 _WANTED = 20
 """What is possible is this many times the error that the promise is about, before rounding."""
 
@@ -130,17 +128,13 @@ def is_none_or_a_few(
 
 def says_too_little(quantity: Quantity, possible: Range, interval: ConfidenceInterval) -> bool:
     """Return whether a figure's interval covers more than half of what is possible."""
-    if not interval.is_bounded:
-        return True
-    most = _MOST_COVERED * possible.size
     inside = interval.within(possible.low, possible.high)
-    width = inside.high - inside.low
-    if width or not isinstance(quantity, Noised | Ratio):
-        return width > most
+    if inside.low < inside.high or not isinstance(quantity, Noised | Ratio):
+        return interval.covers_most_of(possible.low, possible.high)
     # Nothing of it is possible, so it missed, unless there is no noise: how wide was it?
     without = dataclasses.replace(quantity, least=NO_LOWER, most=NO_UPPER)
     whole = without.interval(interval.confidence)
-    return whole.high - whole.low > most
+    return whole.covers_most_of(whole.low, whole.low + possible.size)
 
 
 def too_few(

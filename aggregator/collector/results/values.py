@@ -21,7 +21,13 @@ from typing import TypeAlias
 
 from typing_extensions import override
 
-from aggregator.collector.results.intervals import NO_LOWER, NO_UPPER, Bound, ConfidenceInterval
+from aggregator.collector.results.intervals import (
+    NO_LOWER,
+    NO_UPPER,
+    TOO_FEW,
+    Bound,
+    ConfidenceInterval,
+)
 from aggregator.collector.results.sums import Method, SumLaw, check_confidence
 from aggregator.dp.certified import exp, ln, round_up
 from aggregator.dp.laws import NoiseLaw
@@ -88,9 +94,14 @@ class Quantity(ABC):
 
     @override
     def __repr__(self) -> str:
-        """Show label, estimate and interval; the terms of a long sum stay out."""
+        """Show label, estimate and interval; the terms of a long sum stay out.
+
+        There is no estimate where the interval covers more than half of what is possible.
+        """
         interval, estimate = self.interval(), self.estimate
         value = "no estimate" if estimate is None else f"{float(estimate):.6g} {self.unit}".rstrip()
+        if all(map(math.isfinite, self.limits)) and interval.covers_most_of(*self.limits):
+            value = TOO_FEW
         return (
             f"{self.label or 'value'}: {value}, from {float(interval.low):.6g} to "
             f"{float(interval.high):.6g} at {float(100 * interval.confidence):.6g} % confidence "

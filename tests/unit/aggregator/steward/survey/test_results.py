@@ -10,6 +10,7 @@ from statistics import pstdev
 
 import pytest
 
+import aggregator
 from aggregator.collector.results import Batch, Deviation, Noised, compare_all, ratio, total
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
@@ -294,6 +295,31 @@ def test_a_figure_of_which_nothing_is_learned_is_no_number_where_people_read() -
         assert "too few answers to say; about " in text
         assert "would give ± 10 minutes" in text
         assert "50 minutes" not in text
+    assert "too few answers to say, from 0 to 240" in repr(few.figure("wait", "mean"))
+    assert "to say" not in repr(RESULTS.figure("wait", "mean"))
+
+
+def test_the_lines_of_the_page_on_a_survey_s_figures_run_as_they_are_printed() -> None:
+    page = (Path(aggregator.__file__).parents[1] / "docs" / "results.md").read_text("utf-8")
+    code = page.split("## A survey's figures\n\n```python\n")[1].split("```")[0]
+    asked = VISITS.replace("[budget]", 'by = "team"\n[budget]').replace('"1"', '"20"')
+    for name, kind in (
+        ("team", 'kind = "choice"\nlabels = ["day", "night"]'),
+        ("mood", 'kind = "choice"\nlabels = ["poor", "good", "very good"]'),
+        ("wait", 'kind = "number"\nlow = 0\nhigh = 90\nvariance = true'),
+    ):
+        asked += f'[[question]]\nname = "{name}"\n{kind}\n'
+    mood = [10, 20, 20, 0, 10, 20, 20, 0, 0, 0, 0, 0]
+    by_team = [*mood[:3], 0, *mood[4:7], 0, 0, 0, 0, 0]
+    sums = [50, 50, 0, 20, 40, 40, 0, 100, 0, 3000, 120_000, *by_team]
+    work = of_survey(asked, *sums, *[50, 50, 0, 1500, 1500, 60_000, 60_000])
+
+    class Opened:
+        def survey(self, title: str) -> SurveyResults:
+            assert title == "Work"
+            return work
+
+    exec(code, {"collector": Opened()})  # noqa: S102 - our own page
 
 
 def test_changes_compare_each_figure_with_that_of_the_window_before() -> None:
