@@ -160,7 +160,7 @@ def _text_card(asked: AskedText, windows: Sequence[TextWindow], made: int) -> Ht
         tag("h3", tag("a", isolated(asked.title), href=asked.path)),
         tag("p", f"{period}; {tasks}, of which a person is in one", class_="soft"),
         tag("p", "Which strings people wrote, of lists that nobody was shown.") if whole else None,
-        budget(made, first.most_releases),
+        None if asked.survey else budget(made, first.most_releases),
         class_="card",
     )
 
