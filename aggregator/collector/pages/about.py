@@ -6,7 +6,8 @@ from functools import lru_cache
 
 from aggregator.collector import store
 from aggregator.collector.guarantee import conditions, promise
-from aggregator.collector.pages.readings import Asked, Reading, Readings, Row
+from aggregator.collector.pages.asked import Asked
+from aggregator.collector.pages.readings import Reading, Readings, Row
 from aggregator.collector.pages.survey_costs import SurveyCost, in_short, survey_cost
 from aggregator.collector.pages.survey_costs import said as cost_in_words
 from aggregator.collector.pages.texts import costs_of_texts

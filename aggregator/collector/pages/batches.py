@@ -10,7 +10,8 @@ from aggregator.codec import decode
 from aggregator.collector import store
 from aggregator.collector.abandoning import MEANING
 from aggregator.collector.early_collection import in_words, loss_in_words
-from aggregator.collector.pages.readings import SHOWN_WINDOWS, Asked, Row
+from aggregator.collector.pages.asked import Asked
+from aggregator.collector.pages.readings import SHOWN_WINDOWS, Row
 from aggregator.collector.pages.view import View, unbroken
 from aggregator.collector.so_far import LeadersWord
 from aggregator.collector.store import StoredCollection

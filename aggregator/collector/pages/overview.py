@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
+from aggregator.collector.pages.asked import Asked
 from aggregator.collector.pages.changes import Changed
 from aggregator.collector.pages.cross import cross_table
 from aggregator.collector.pages.question import FEWEST_WINDOWS
-from aggregator.collector.pages.readings import Asked, Reading, Readings, Row
+from aggregator.collector.pages.readings import Reading, Readings, Row
 from aggregator.collector.pages.sentences import change, figure, headline, is_alone
 from aggregator.collector.pages.survey_costs import in_short, survey_cost
 from aggregator.collector.pages.texts import (

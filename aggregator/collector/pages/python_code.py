@@ -1,6 +1,7 @@
 """What a page shows, as lines of Python that run as they stand."""
 
-from aggregator.collector.pages.readings import Asked, Reading
+from aggregator.collector.pages.asked import Asked
+from aggregator.collector.pages.readings import Reading
 
 _HEAD = 'from aggregator.collector import Collector\n\nwith Collector.open("collector.toml")'
 

@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import urlencode
 
 from aggregator.collector.guarantee import promise
+from aggregator.collector.pages.asked import Asked
 from aggregator.collector.pages.comparisons import Compared, between_groups, between_periods
 from aggregator.collector.pages.cross import cross_table
 from aggregator.collector.pages.files import draws_png, writes_parquet
 from aggregator.collector.pages.python_code import same_in_python
-from aggregator.collector.pages.readings import Asked, Estimate, Reading, Readings
+from aggregator.collector.pages.readings import Estimate, Reading, Readings
 from aggregator.collector.pages.sentences import (
     between_groups_in_short,
     change,

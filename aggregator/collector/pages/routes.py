@@ -26,12 +26,13 @@ from aggregator.collector.models import AboutNumber, Batches, Overview, Question
 from aggregator.collector.openapi import described, described_file, openapi
 from aggregator.collector.pages.about import about
 from aggregator.collector.pages.access import Access, to_login, why_and_code
+from aggregator.collector.pages.asked import Asked
 from aggregator.collector.pages.batches import ABANDONED, batches
 from aggregator.collector.pages.files import TABLES, as_file, as_png, download, draws_png
 from aggregator.collector.pages.forms import named_batch, read_form
 from aggregator.collector.pages.overview import overview
 from aggregator.collector.pages.question import question
-from aggregator.collector.pages.readings import Asked, Readings
+from aggregator.collector.pages.readings import Readings
 from aggregator.collector.pages.reference import reference
 from aggregator.collector.pages.session import Session
 from aggregator.collector.pages.sheet import sheet

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import combinations
 
+from aggregator.collector.pages.asked import Asked
 from aggregator.collector.pages.changes import Changed
-from aggregator.collector.pages.readings import Asked, Estimate, Reading
+from aggregator.collector.pages.readings import Estimate, Reading
 from aggregator.collector.results import compare_all
 from aggregator.collector.results.intervals import TOO_FEW
 from aggregator.dp.utility import PERCENT

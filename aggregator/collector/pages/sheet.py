@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 
 from aggregator.collector.guarantee import promise
+from aggregator.collector.pages.asked import Asked
 from aggregator.collector.pages.cross import cross_rows
 from aggregator.collector.pages.question import named_result, result_charts
-from aggregator.collector.pages.readings import Asked, Readings, Row
+from aggregator.collector.pages.readings import Readings, Row
 from aggregator.collector.pages.sentences import headline
 from aggregator.collector.pages.survey_costs import in_short, survey_cost
 from aggregator.collector.pages.texts import costs_of_texts

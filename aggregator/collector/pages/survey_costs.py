@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Sequence
 from types import MappingProxyType
 
-from aggregator.collector.pages.readings import Asked
+from aggregator.collector.pages.asked import Asked
 from aggregator.collector.pages.texts import CostsOfTexts
 from aggregator.dp.filters import Cost, total
 from aggregator.dp.rationals import format_rational

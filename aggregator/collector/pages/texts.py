@@ -11,7 +11,8 @@ from typing import TypeAlias
 from aggregator.codec import decode
 from aggregator.collector import store
 from aggregator.collector.documents import Document, collection_document
-from aggregator.collector.pages.readings import SHOWN_WINDOWS, Asked, Readings
+from aggregator.collector.pages.asked import Asked
+from aggregator.collector.pages.readings import SHOWN_WINDOWS, Readings
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import CollectionJobReq
 from aggregator.dp.group import Group

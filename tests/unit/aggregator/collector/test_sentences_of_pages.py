@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import pytest
 
+from aggregator.collector.pages.asked import Asked
 from aggregator.collector.pages.changes import Changed
-from aggregator.collector.pages.readings import Asked
 from aggregator.collector.pages.sentences import change, groups_that_differ, most_frequent
 from aggregator.collector.results import Noised
 from aggregator.dp.laws import DiscreteLaplaceLaw

@@ -1,6 +1,6 @@
 """What a survey costs, as a collector's pages say it: no less than people pay."""
 
-from aggregator.collector.pages.readings import Asked
+from aggregator.collector.pages.asked import Asked
 from aggregator.collector.pages.survey_costs import survey_cost
 from aggregator.protocol.task import Task
 from aggregator.steward.survey import Meaning, survey_from_toml
