@@ -953,7 +953,7 @@ async def test_each_address_of_a_page_is_described_as_json_and_as_csv(
     assert {each["path"] for each in routes if each["include_in_schema"]} == set(described)
     others = {"/login", "/login.js", "/docs", "/openapi.json"}
     pages = {each["path"] for each in routes if not each["include_in_schema"]} - others
-    assert len(pages) == 7  # one of them only ends a session
+    assert len(pages) == 8  # one of them only ends a session
     for path in pages - {"/logout"}:
         for ending in ("json", "csv", "parquet"):
             name = "/overview" if path == "/" else path

@@ -3,9 +3,10 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from aggregator.collector.pages.asked import Asked
 from aggregator.collector.pages.files import writes_parquet
-from aggregator.collector.pages.numbers import number, said
-from aggregator.collector.pages.readings import Asked, Reading
+from aggregator.collector.pages.numbers import said
+from aggregator.collector.pages.readings import Reading
 from aggregator.collector.pages.view import (
     MOST_BARS,
     MOST_ROWS,
@@ -15,6 +16,7 @@ from aggregator.collector.pages.view import (
     counted,
     unbroken,
 )
+from aggregator.collector.results.written import number
 from aggregator.dp.utility import PERCENT
 from aggregator.service.web.pages.charts import Chart, Mark, bars
 from aggregator.service.web.pages.html import Html, isolated, join, table, tag

@@ -13,8 +13,9 @@ from fastapi import APIRouter, Request, Response, status
 from aggregator.collector.models import SyntheticTable
 from aggregator.collector.openapi import described, described_file
 from aggregator.collector.pages.access import Access, to_login
+from aggregator.collector.pages.asked import Asked
 from aggregator.collector.pages.files import TABLES, as_file, download
-from aggregator.collector.pages.readings import Asked, Reading, Readings
+from aggregator.collector.pages.readings import Reading, Readings
 from aggregator.collector.pages.synthetic import MOST_SYNTHETIC, Looked, synthetic_view
 from aggregator.collector.pages.view import View
 from aggregator.dap.ids import TaskId
