@@ -36,10 +36,13 @@ def window_named(given: str | int, windows: Sequence[str]) -> str:
         if -len(windows) <= given < len(windows):
             return windows[given]
         raise ParameterError(f"window: there are only {len(windows)}: {listed(windows)}")
+    if given in windows:
+        return given
     begin = [each for each in windows if given and each.removeprefix(MADE_UP).startswith(given)]
     if len(begin) == 1:
         return begin[0]
-    return checked("window", given, windows, "what was collected")
+    # No near match: all dates are alike.
+    raise ParameterError(f"window: there is no {given!r}, but {listed(windows)}")
 
 
 def listed(names: Sequence[str]) -> str:

@@ -129,7 +129,7 @@ def test_windows_are_chosen_by_their_times(asked: Asked, tmp_path: Path) -> None
     [
         ((), "out: missing"),
         (("--out", "visits.csv"), "must end in .synthetic.csv or .synthetic.parquet"),
-        (("--out", "a.synthetic.csv", "--window", day(4.5)), f"has no .{day(4)}"),
+        (("--out", "a.synthetic.csv", "--window", day(4.5)), f"there is no '{day(4)}"),
         (("--out", "a.synthetic.csv", "--window", day(0)), "take each question by itself"),
         (("--out", "a.synthetic.csv", "--rows", 0), "rows must be an integer from 1"),
     ],

@@ -135,7 +135,7 @@ def test_what_is_promised_is_said_once() -> None:
         ("department", "counts", "surgery", 0, "no 'counts'; did you mean count. It has count, s"),
         ("age", "mean", "", 0, "question: the survey has no 'age'; it has department, wait"),
         ("wait", "mean", "", 2, f"window: there are only 2: {FIRST}, {SECOND}"),
-        ("wait", "mean", "", "last week", f"no 'last week'; it has {FIRST}, {SECOND}"),
+        ("wait", "mean", "", "last week", f"no 'last week', but {FIRST}, {SECOND}"),
     ],
 )
 def test_a_name_that_is_not_there_raises_and_says_what_there_is(
@@ -155,7 +155,7 @@ def test_a_name_that_is_not_there_raises_and_says_what_there_is(
             ".departement.; did you mean department",
         ),
         (lambda: RESULTS.table(by="wait"), "by: the survey has no 'wait'; it has department"),
-        (lambda: RESULTS.table(window="2027"), f"has no '2027'; it has {FIRST}"),
+        (lambda: RESULTS.table(window="2027"), f"no '2027', but {FIRST}"),
         (lambda: RESULTS.table("department", by="wait"), "it has tables by department"),
         (lambda: RESULTS.cross("wait", "dept"), "wait has no 'dept'; it has department"),
         (lambda: RESULTS.changes("wai"), "did you mean wait"),
