@@ -1,13 +1,16 @@
 """Collects the windows of surveys as they become ready, and tells a webhook of each.
 
-A window is asked for once, after its end and the grace for late answers. If it fails, only a person
-asks for it again. Windows that ended while the service was not running are caught up with. The
-webhook learns that a collection ended and where to look, never a value.
+A window is asked for once, after its end and the grace for late answers, in all tasks of the survey
+together: what is collected of one of them is closed in all, so answers to a text question that
+nobody asked for then would be lost. If it fails, only a person asks for it again. Windows that
+ended while the service was not running are caught up with. The webhook learns that a collection of
+the survey's own task ended and where to look, never a value.
 """
 
+import dataclasses
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 import anyio
@@ -30,6 +33,7 @@ from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.telemetry.lines import log
 from aggregator.steward.survey import Meaning
+from aggregator.steward.text.text_tasks import is_of_letters
 
 LOOK_SECONDS = 60
 """How often windows are looked for."""
@@ -43,6 +47,25 @@ _MOST_WINDOWS = 200
 _FIRST_RETRY_SECONDS = 60
 _LAST_RETRY_SECONDS = 3600
 _GIVE_UP = timedelta(days=1)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Scheduled:
+    """A scheduled survey: its own task, and those of its text questions and their letters."""
+
+    task: Task
+    texts: tuple[Task, ...]
+    meaning: Meaning
+    schedule: Schedule
+
+    @property
+    def asked(self) -> Iterator[tuple[Task, tuple[Task, ...]]]:
+        """Its tasks, each with those of letters that people are asked for in its place."""
+        letters = tuple(each for each in self.texts if is_of_letters(each))
+        yield self.task, ()
+        for each in self.texts:
+            is_own = is_of_letters(each)
+            yield each, () if is_own else tuple(one for one in letters if _is_for(one, each))
 
 
 class Scheduler:
@@ -68,6 +91,8 @@ class Scheduler:
         self._entropy = entropy
         self._retries: dict[bytes, tuple[int, float]] = {}
         """For collections whose webhook did not answer: how often, and when to tell it again."""
+        self._requested: set[tuple[bytes, int, int]] = set()
+        """Windows that were asked for before: a task, when it was added, the window's start."""
 
     async def run(self, stop: anyio.Event) -> None:
         """Look for windows until `stop` is set."""
@@ -91,48 +116,76 @@ class Scheduler:
 
     def _ask(self, tx: Transaction) -> int:
         """Store a collection for each window that is due; return how many."""
-        now = datetime.fromtimestamp(self._clock.now(), UTC)
-        added = 0
-        for task, meaning, schedule, created_at in self._tasks(tx):
-            length = timedelta(seconds=meaning.windows.seconds)
-            start = meaning.windows.last(now - timedelta(seconds=schedule.grace_seconds))
-            if task.closes is not None:
-                start = min(start, datetime.fromtimestamp(task.closes, UTC) - length)
-            since = max(created_at, task.opens)
-            first = meaning.windows.start(datetime.fromtimestamp(since, UTC))
-            looked = 0
-            while start >= first and looked < _MOST_WINDOWS:
-                named = {"start": int(start.timestamp()), "end": int((start + length).timestamp())}
+        asked = {
+            task.task_id: (task, letters, each)
+            for each in self._surveys(tx)
+            for task, letters in each.asked
+        }
+        return sum(self._ask_for(tx, *each) for each in asked.values())
+
+    def _ask_for(
+        self, tx: Transaction, task: Task, letters: Sequence[Task], survey: _Scheduled
+    ) -> int:
+        """Store a collection for each window of a task that is due; return how many.
+
+        Those in which people are asked for `letters` are left to these: a person pays for one.
+        """
+        added, looked, windows = 0, 0, survey.meaning.windows
+        added_at = store.task_added_at(tx, task.task_id.value)
+        length = timedelta(seconds=windows.seconds)
+        due = self._clock.now() - survey.schedule.grace_seconds
+        start = windows.last(datetime.fromtimestamp(due, UTC))
+        if task.closes is not None:
+            start = min(start, datetime.fromtimestamp(task.closes, UTC) - length)
+        first = windows.start(datetime.fromtimestamp(max(added_at, task.opens), UTC))
+        while start >= first and looked < _MOST_WINDOWS:
+            seconds = int(start.timestamp())
+            key = task.task_id.value, added_at, seconds
+            if key not in self._requested and not any(_holds(each, seconds) for each in letters):
+                named = {"start": seconds, "end": int((start + length).timestamp())}
                 new = new_collection(task, collection_request(task, named), self._entropy)
-                if not store.is_requested(tx, task.task_id.value, new.request):
+                if store.is_requested(tx, task.task_id.value, new.request):
+                    self._requested.add(key)
+                else:
                     store.put_collection(tx, new)
                     added += 1
-                start -= length
-                looked += 1
+            start -= length
+            looked += 1
         return added
 
-    def _tasks(self, tx: Transaction) -> list[tuple[Task, Meaning, Schedule, int]]:
-        """Return the scheduled tasks, with the time at which each was added."""
-        found = []
+    def _surveys(self, tx: Transaction) -> list[_Scheduled]:
+        """Return the scheduled surveys that have a task of their own."""
+        tasks, found = [], []
         for definition in store.list_definitions(tx):
             try:
-                task = task_from_toml(definition)
+                tasks.append(task_from_toml(definition))
+            except ParameterError:
+                continue  # unreadable
+        for task in tasks:
+            try:
                 meaning = Meaning.of_task(task)
             except ParameterError:
-                continue  # not of a survey, or unreadable
+                continue  # not of a survey
             schedule = self._schedules.get(meaning.title)
             if schedule is not None:
-                added_at = store.task_added_at(tx, task.task_id.value)
-                found.append((task, meaning, schedule, added_at))
+                names = {name for _, name in meaning.texts}
+                texts = tuple(
+                    each
+                    for each in tasks
+                    if each.policy.group is not None
+                    and each.policy.group.name in names
+                    and _is_within(each, task)
+                )
+                found.append(_Scheduled(task, texts, meaning, schedule))
         return found
 
     def _ended(self, tx: Transaction) -> list[tuple[Schedule, Meaning, StoredCollection]]:
         """Return collections that have ended and that no webhook has been told of."""
         return [
-            (schedule, meaning, stored)
-            for task, meaning, schedule, _ in self._tasks(tx)
-            if schedule.webhook is not None
-            for stored in store.list_unannounced_collections(tx, task.task_id.value)
+            (each.schedule, each.meaning, stored)
+            for each in self._surveys(tx)
+            if each.schedule.webhook is not None
+            for stored in store.list_unannounced_collections(tx, each.task.task_id.value)
         ]
 
     async def _tell(self, schedule: Schedule, meaning: Meaning, stored: StoredCollection) -> bool:
@@ -178,6 +231,28 @@ class Scheduler:
         except Exception as error:  # noqa: BLE001  a stranger's answer must not end the schedule
             return type(error).__name__
         return "" if response.is_success else f"status {response.status_code}"
+
+
+def _is_within(task: Task, other: Task) -> bool:
+    """Return whether a task asks the people of another in its windows, or in some of them."""
+    if (task.time_precision, task.policy.population, task.policy.window) != (
+        other.time_precision,
+        other.policy.population,
+        other.policy.window,
+    ):
+        return False
+    is_longer = other.closes is not None and (task.closes is None or task.closes > other.closes)
+    return task.opens >= other.opens and not is_longer
+
+
+def _is_for(letters: Task, task: Task) -> bool:
+    """Return whether a task of letters is of the same text question as a task."""
+    one, other = letters.policy.group, task.policy.group
+    return one is not None and other is not None and one.name == other.name
+
+
+def _holds(task: Task, seconds: int) -> bool:
+    return task.opens <= seconds and (task.closes is None or seconds < task.closes)
 
 
 def _event(meaning: Meaning, stored: StoredCollection) -> Document:

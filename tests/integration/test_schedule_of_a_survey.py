@@ -1,7 +1,9 @@
 """Windows are collected by themselves when they are over, once, and a webhook hears of each."""
 
+import dataclasses
 import json
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,10 +12,14 @@ import httpx
 import pytest
 from sqlalchemy import insert
 
+from aggregator.client.text.spelling import Spelling
 from aggregator.collector import schedule, store
 from aggregator.collector.driver import Driver
 from aggregator.collector.schedule import Scheduler
+from aggregator.dap.ids import TaskId
+from aggregator.dap.times import Interval
 from aggregator.errors import ConfigurationError
+from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_to_toml
 from aggregator.service.config import CollectorSettings, Schedule, read_settings_of
 from aggregator.service.storage.engine.database import Database
@@ -24,11 +30,13 @@ from aggregator.service.storage.secrets.crypter import Crypter
 from tests.support.clock import ManualClock
 from tests.support.empty_store import upgraded
 from tests.support.entropy import SeededEntropy
-from tests.support.pair import COLLECTOR_TOKEN
+from tests.support.pair import COLLECTOR_TOKEN, NOW, Pair
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.steps import steps_of
-from tests.support.surveys import VISITS, department, task_of
+from tests.support.surveys import IN_2023, VISITS, department, task_of
 from tests.support.tasks import collector_keypair
+from tests.support.text import spelling_tasks
+from tests.support.texts import WORD, asked_in
 
 ADDED = datetime(2026, 11, 4, 12, tzinfo=UTC)
 MONDAY = datetime(2026, 11, 2, tzinfo=UTC)
@@ -41,16 +49,20 @@ WEBHOOK = "https://hooks.example/prio"
 class World:
     """A collector's store at a time, and what its webhook was sent."""
 
-    def __init__(self, folder: Path, **settings: object) -> None:
-        self.clock = ManualClock(int(ADDED.timestamp()))
+    def __init__(
+        self,
+        folder: Path,
+        tasks: Sequence[Task] = (),
+        clock: ManualClock | None = None,
+        **settings: object,
+    ) -> None:
+        self.clock = clock or ManualClock(int(ADDED.timestamp()))
         url = f"sqlite:///{folder / 'collector.sqlite'}"
         upgraded(url)
         self.database = Database.open(url, Crypter([bytes(32)]), self.clock)
-        self.task = task_of(VISITS + department())
-        record = store.CollectorTask(
-            self.task.task_id.value, task_to_toml(self.task), COLLECTOR_TOKEN
-        )
-        self.database.run_sync("put task", lambda tx: store.put_collector_task(tx, record))
+        self.task, *_ = tasks = tasks or [task_of(VISITS + department())]
+        for task in tasks:
+            self.put(task)
         self.status = 200
         self.trouble: Callable[[], Awaitable[None]] | None = None
         self.sent: list[httpx.Request] = []
@@ -70,6 +82,10 @@ class World:
         if self.trouble is not None:
             await self.trouble()
         return httpx.Response(self.status)
+
+    def put(self, task: Task) -> None:
+        record = store.CollectorTask(task.task_id.value, task_to_toml(task), COLLECTOR_TOKEN)
+        self.database.run_sync("put task", lambda tx: store.put_collector_task(tx, record))
 
     async def step(self, moment: datetime) -> list[store.StoredCollection]:
         """Look at a time; return all collections that there are then."""
@@ -125,6 +141,73 @@ async def test_the_webhook_hears_once_of_each_end_with_its_token_and_without_a_v
         "state": "failed",
         "is_finished": False,
     }
+
+
+async def test_the_text_questions_of_a_survey_are_asked_for_with_it_and_no_other_tasks(
+    tmp_path: Path,
+) -> None:
+    survey = asked_in(VISITS + department() + WORD)
+    world = World(tmp_path, survey.tasks, webhook=WEBHOOK)
+    # Of other people, who are asked the same.
+    others = VISITS.replace('"Visits"', '"At work"').replace('"patients"', '"staff"')
+    for each in asked_in(others + department() + WORD).tasks:
+        world.put(dataclasses.replace(each, task_id=TaskId(each.task_id.value[::-1])))
+    asked = await world.step(MONDAY + 2 * WEEK + HOUR)
+    assert Counter(each.task_id for each in asked) == {
+        each.task_id.value: 2 for each in survey.tasks
+    }
+    for each in asked:
+        world.fail(each)
+    assert len(await world.step(MONDAY + 2 * WEEK + 2 * HOUR)) == len(asked)
+    # The webhook hears of windows, not of each place of what people wrote.
+    assert len(world.sent) == 2
+
+
+async def test_in_a_window_of_letters_these_are_asked_for_and_not_the_words(tmp_path: Path) -> None:
+    survey = asked_in(VISITS + department() + WORD)
+    question, words = survey.texts["word"]
+    spelling = Spelling(question, (7,), "a", letters=8)
+    unit = survey.first.time_precision
+    week = Interval.of(int((MONDAY + WEEK).timestamp()) // unit, int(WEEK.total_seconds()) // unit)
+    letters = spelling_tasks(spelling, words, week)
+    world = World(tmp_path, [*survey.tasks, *letters])
+    asked = await world.step(MONDAY + 3 * WEEK + HOUR)
+    assert survey.task is not None
+    assert Counter(each.task_id for each in asked) == {
+        survey.task.task_id.value: 3,
+        **{each.task_id.value: 2 for each in words},
+        **{each.task_id.value: 1 for each in letters},
+    }
+
+
+async def test_no_answer_that_was_taken_is_left_where_nobody_asks_for_it(tmp_path: Path) -> None:
+    """What is collected of one task is closed in all, and so the schedule asks for all."""
+    hourly = IN_2023.replace('"week"', '"hour"').replace("= 3\n", "= 1\n")
+    survey = asked_in(hourly.replace("= 52\n", "= 100\n") + department() + WORD)
+    assert survey.task is not None
+    pair = Pair(tmp_path, survey.task)
+    for task in survey.tasks:
+        await pair.provision(task)
+    world = World(tmp_path, survey.tasks, pair.clock)
+    told = {}
+    for number, task in enumerate(survey.tasks):
+        told[task.task_id.value] = number + 1
+        answer = survey.sheet.entries({}) if task == survey.task else 0
+        reports = await pair.reports([answer] * (number + 1), pair.clock.now(), task)
+        assert not (await pair.upload(reports, task)).status
+    over = datetime.fromtimestamp(NOW // 3600 * 3600, UTC) + 2 * HOUR
+    asked = await world.step(over)
+    driver = Driver(world.database, collector_keypair(), pair.http)
+    # The survey's own is collected before anybody asks the leader for the others.
+    for each in sorted(asked, key=lambda each: each.task_id != world.task.task_id.value):
+        assert await driver.ask(each.collection_id) is not None
+        await pair.work_until_idle()
+        assert await driver.ask(each.collection_id) is None
+    found = world.database.read_sync("list", store.list_collections)
+    assert {
+        each.task_id: json.loads(each.result or "{}").get("report_count") for each in found
+    } == told
+    await pair.close()
 
 
 async def test_a_task_that_cannot_be_read_stops_no_schedule(tmp_path: Path) -> None:

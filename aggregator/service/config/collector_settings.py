@@ -20,7 +20,7 @@ class Schedule(BaseModel):
         3600, description="How long late answers are waited for after a window's end."
     )
     webhook: OptionalResource = Field(
-        None, description="An http(s) URL that is called at the end of each collection."
+        None, description="An http(s) URL that is called when a collection of its own task ends."
     )
     webhook_token: SecretStr | None = Field(
         None, description="The bearer token that the webhook expects."
