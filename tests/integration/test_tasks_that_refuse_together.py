@@ -26,8 +26,8 @@ EARLY, COLLECTED, DROPPED = (
 class Asked:
     """A pair that holds a survey, with reports of a person for each of its tasks."""
 
-    def __init__(self, folder: Path) -> None:
-        self.survey = asked_in(SURVEY)
+    def __init__(self, folder: Path, survey: str = SURVEY) -> None:
+        self.survey = asked_in(survey)
         self.tasks = self.survey.tasks
         self.pair = Pair(folder, self.tasks[0])
 
@@ -103,6 +103,36 @@ async def test_when_an_operator_ends_one_of_them_all_end(asked: Asked) -> None:
     ended = asked.tasks[2].task_id.value
     await asked.pair.leader.database.run("end", lambda tx: end_task(tx, ended))
     assert await asked.words() == {DROPPED}
+
+
+@pytest.fixture
+async def small(tmp_path: Path) -> AsyncIterator[Asked]:
+    """A survey whose windows hold four answers."""
+    made = Asked(tmp_path, SURVEY.replace("max_reports = 1000", "max_reports = 4"))
+    await made.provision(made.tasks)
+    yield made
+    await made.pair.close()
+
+
+async def test_when_the_survey_is_full_its_text_questions_take_no_more_either(small: Asked) -> None:
+    """Or who comes then would be counted in half."""
+    own, text = small.tasks[0], small.tasks[3]
+    known = await small.reports(text)
+    assert await small.told(text, known) is None
+    assert await small.told(own, await small.reports(own, 4)) is None
+    assert await small.words() == {DROPPED}
+    assert await small.told(text, []) is DROPPED  # what a page asks before the first question
+    assert await small.told(text, known) is None
+    small.pair.clock.advance(3600)
+    assert await small.words() == {None}
+
+
+async def test_a_full_place_refuses_nobody_who_is_in_another(small: Asked) -> None:
+    own, full, text = small.tasks[0], small.tasks[3], small.tasks[4]
+    assert await small.told(full, await small.reports(full, 4)) is None
+    assert await small.told(full, await small.reports(full)) is DROPPED
+    for each in (own, text):
+        assert await small.told(each, await small.reports(each)) is None
 
 
 async def test_tasks_of_another_file_take_answers_by_themselves(asked: Asked) -> None:

@@ -39,7 +39,7 @@ from aggregator.service.storage.engine.backends import Busy
 from aggregator.service.storage.engine.states import BatchState
 from aggregator.service.storage.engine.transaction import Transaction, UnknownTask
 from aggregator.service.storage.ledger.charges import is_used_up
-from aggregator.service.storage.reports.capacity import room_now
+from aggregator.service.storage.reports.capacity import full_of_others, room_now
 from aggregator.service.storage.reports.counters import RELEASES_USED_UP, Stage, count_reports
 from aggregator.service.storage.reports.groups import StoredReport
 from aggregator.service.storage.reports.past_units import past_before
@@ -217,7 +217,8 @@ class Uploads:
                 return ReportError.BATCH_COLLECTED if is_over else ReportError.REPORT_TOO_EARLY
             batch = task.smallest_batch(bucket)
             left = room_now(tx, task_id, bucket, batch, task.max_reports)
-            return ReportError.REPORT_DROPPED if left <= 0 else None
+            is_full = left <= 0 or full_of_others(tx, {bucket: batch}, terms.others)
+            return ReportError.REPORT_DROPPED if is_full else None
 
         why = Timely(now).refusal(task, time)
         if why is None:

@@ -6,7 +6,7 @@ themselves, for as long as the store confirms their version (`upload_terms`).
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from aggregator.clock import Clock
@@ -88,7 +88,8 @@ class UploadTerms:
         task: The task.
         is_ended: Whether it takes no more uploads: an operator has ended it, or one of `others`.
         most_releases: How many releases it may make; None if there is no limit.
-        others: The ids of the other tasks of the same answers, such as a survey's text questions.
+        others: The ids of the other tasks of the same answers, such as a survey's text questions,
+            each with its `max_reports` if everybody reports to it, or None if it is in a group.
         config_ids: The ids of the HPKE configurations to which an upload may be sealed now.
         version: The version of the store's settings that these terms come from.
     """
@@ -96,7 +97,7 @@ class UploadTerms:
     task: Task
     is_ended: bool
     most_releases: int | None
-    others: tuple[bytes, ...]
+    others: Mapping[bytes, int | None]
     config_ids: frozenset[int]
     version: int
 
@@ -118,7 +119,7 @@ class _Terms:
     version: int
     ahead: int
     configs: list[StoredConfig]
-    tasks: dict[TaskId, tuple[Task, bool, int | None, tuple[bytes, ...]]]
+    tasks: dict[TaskId, tuple[Task, bool, int | None, Mapping[bytes, int | None]]]
     second: int = -1
     then: dict[TaskId, UploadTerms] = dataclasses.field(default_factory=dict)
 
@@ -226,12 +227,15 @@ class Runtime:
         if known is None or known.version != found.version:
             known = self._terms = found
         others = await self._asked_with(served.task)
-        is_ended = served.is_ended or any(each.ended_at is not None for each in others)
-        named = tuple(each.task_id for each in others)
+        is_ended = served.is_ended or any(each.ended_at is not None for each, _ in others)
+        named = {
+            each.task_id.value: None if each.policy.group is not None else each.max_reports
+            for _, each in others
+        }
         known.tasks[task_id] = served.task, is_ended, horizon(served.task), named
         return known
 
-    async def _asked_with(self, task: Task) -> list[PublicTask]:
+    async def _asked_with(self, task: Task) -> list[tuple[PublicTask, Task]]:
         """Return the other tasks that take the same people's answers, such as a survey's.
 
         These come in one file, and have their people, windows and interval in common.
@@ -248,17 +252,16 @@ class Runtime:
             except (TaskRefused, LocalError):
                 continue  # it takes no reports
             if each.role == self.role.name.lower() and asked_together(task, other):
-                found.append(each)
+                found.append((each, other))
         return found
 
     async def places_beside(self, task: Task) -> list[Task]:
         """Return the tasks of the other places of a task's group, of which a person is in one."""
         group = task.policy.group
         others = await self._asked_with(task) if group is not None else []
-        beside = [self._task(each.task_id, each.definition) for each in others]
         return [
             each
-            for each in beside
+            for _, each in others
             if each.policy.group is not None and group is not None
             if each.policy.group.name == group.name
         ]

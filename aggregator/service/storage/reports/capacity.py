@@ -13,6 +13,7 @@ way, and what it sees is all there is.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import Column, bindparam, func, select, union_all
@@ -25,6 +26,9 @@ from aggregator.service.storage.reports.ids import Room
 
 FEW_REPORTS = 4096
 """The most reports that a transaction may add to a task while others add to it too."""
+
+ALONE: Mapping[bytes, int | None] = MappingProxyType({})
+"""The other tasks of the same answers, where there are none."""
 
 _BUCKETS_PER_QUERY = 500
 _MOST_KNOWN = 10_000
@@ -91,6 +95,26 @@ def room_now(tx: Transaction, task_id: bytes, bucket: bytes, batch: Batch, max_r
     task = tx.task_key(task_id)
     room = _room(tx, task, {bucket: batch}, max_reports, beside_waiting=True)
     return room[bucket].left if bucket in room else max_reports
+
+
+def full_of_others(
+    tx: Transaction, batches: Mapping[bytes, Batch], others: Mapping[bytes, int | None]
+) -> set[bytes]:
+    """Return the buckets of which another task of the same answers takes no more reports now.
+
+    Others may be quicker. `others` are the tasks' ids, each with the most reports of a batch; those
+    with None are not asked: as each person is in one place of a group, a full place tells nothing
+    of who is in another. Raises `UnknownTask`.
+    """
+    return {
+        bucket
+        for task_id, most in others.items()
+        if most is not None
+        for bucket, room in _room(
+            tx, tx.task_key(task_id), batches, most, beside_waiting=True
+        ).items()
+        if room.left <= 0
+    }
 
 
 def reports_by_bucket(tx: Transaction, task_id: bytes) -> dict[bytes, int]:

@@ -8,7 +8,7 @@ every report either is live in a group and still to be counted, or was counted b
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 
 from sqlalchemy import bindparam, select
 
@@ -18,7 +18,7 @@ from aggregator.service.storage.batches.closed import ClosedToUploads, closed_to
 from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.states import BatchState
 from aggregator.service.storage.engine.transaction import Transaction
-from aggregator.service.storage.reports.capacity import room_to_add
+from aggregator.service.storage.reports.capacity import ALONE, full_of_others, room_to_add
 from aggregator.service.storage.reports.claims import is_due
 from aggregator.service.storage.reports.counters import (
     BEING_COLLECTED,
@@ -54,7 +54,7 @@ def put_reports(
     first_day: int | None = None,
     past_before: bytes = b"",
     over: Over | None = None,
-    others: Collection[bytes] = (),
+    others: Mapping[bytes, int | None] = ALONE,
 ) -> list[ReportError | None]:
     """Store the reports whose ids are new and whose batches take them; count all by outcome.
 
@@ -73,7 +73,8 @@ def put_reports(
         first_day: See `admit`.
         past_before: The first bucket that is not of the past (`past_units`).
         over: Why the task takes no new report, whatever its batch; None if it does.
-        others: The other tasks of the same answers (`closed_to_uploads`).
+        others: The other tasks of the same answers (`closed_to_uploads`), each with its
+            `max_reports` if everybody reports to it, or None: what it has no room for is refused.
 
     Returns:
         Why each report was refused, or None, in order. Of two reports with the same id in
@@ -170,7 +171,7 @@ def begin_to_put(
     smallest_batch: Callable[[bytes], Batch] = lambda bucket: Batch(bucket, bucket),
     past_before: bytes = b"",
     over: Over | None = None,
-    others: Collection[bytes] = (),
+    others: Mapping[bytes, int | None] = ALONE,
 ) -> Arriving:
     """Look which reports their batches take; takes what `put_reports` does."""
     batches = {bucket: smallest_batch(bucket) for bucket in {each.bucket for each in reports}}
@@ -179,6 +180,7 @@ def begin_to_put(
     room = room_to_add(tx, task_id, batches, max_reports, len(reports), beside_waiting=True)
     unopened = not_opened(tx, key, batches, past_before)
     room |= dict.fromkeys(unopened if over is None else batches, Room(0))
+    room |= dict.fromkeys(full_of_others(tx, batches, others), Room(0))
     closed = closed_to_uploads(tx, task_id, batches, others)
     return Arriving(reports, closed, room, task_id, unopened, over)
 

@@ -30,7 +30,7 @@ TASK = make_task(interval={"start": UNITS - 2000, "duration": 4000})
 ENTROPY = SeededEntropy(b"client")
 CONFIGS = [generate_keypair(each, ENTROPY).config for each in (1, 2)]
 TERMS = UploadTerms(
-    TASK, is_ended=False, most_releases=None, others=(), config_ids=frozenset({1, 9}), version=0
+    TASK, is_ended=False, most_releases=None, others={}, config_ids=frozenset({1, 9}), version=0
 )
 
 
