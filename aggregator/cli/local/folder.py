@@ -6,6 +6,7 @@
     surveys/NAME/       a survey's public task.toml or survey.json, and each party's file
     rehearsals/NAME/    the same of its rehearsal, in which answers are made up
     replaced/NAME-1/    the same of its first draft, if another has replaced it
+    next/NAME/          the same of a draft that is to replace one, until all parties have taken it
     pages.html          leads to the pages and logs in, while the services run
     up.lock             locked while the services run
 
@@ -52,6 +53,7 @@ _FORM: Final = "form"
 _SURVEYS: Final = "surveys"
 _REHEARSALS: Final = "rehearsals"
 _REPLACED: Final = "replaced"
+_NEXT: Final = "next"
 _MARKER: Final = "up.toml"
 _LOCK: Final = "up.lock"
 _LAYOUT: Final = 1
@@ -143,6 +145,11 @@ class LocalFolder:
     def replaced(self) -> Path:
         """The folder with one folder for each draft of a survey that another has replaced."""
         return self.path / _REPLACED
+
+    @property
+    def next(self) -> Path:
+        """The folder with one folder for each draft that is to replace one, while it is tried."""
+        return self.path / _NEXT
 
     @property
     def token(self) -> Path:

@@ -1,6 +1,7 @@
 """Adds tasks to all three parties on one machine, as each operator would in a deployment."""
 
 import re
+import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -60,6 +61,12 @@ def withdraw(folder: LocalFolder, place: Path, *, results_too: bool) -> None:
                 "forget task",
                 partial(forget_collector_task, task_id=task_id, results_too=results_too),
             )
+
+
+def undo(folder: LocalFolder, place: Path) -> None:
+    """Withdraw a survey that nobody was asked, with all that there is of it; delete its files."""
+    withdraw(folder, place, results_too=True)
+    shutil.rmtree(place)
 
 
 def ids_in(place: Path, role: Role) -> list[bytes]:

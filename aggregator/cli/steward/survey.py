@@ -2,7 +2,6 @@
 
 import json
 import math
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -220,34 +219,40 @@ def _add_to_local_parties(
     from aggregator.cli.local import folder as local_folder
     from aggregator.cli.local import replacing
     from aggregator.cli.local import tasks as local_tasks
+    from aggregator.service.storage.engine.backends import Conflict
     from aggregator.steward.survey.beside import SURVEY_FILE, unbound
 
     place = local_tasks.place_of(folder, survey)
+    replacing.go_on(folder, place)
     is_asked = local_tasks.is_asked(place, text)
     if is_asked is None and not replaces:
         raise ParameterError(
             f"title: {place} has another survey of this title, whose tasks no party can change: "
             "--replace ends it and asks this one at its address; or give this one another title"
         )
+    tried = place
     if not is_asked:
         planned, texts = planned_of(survey)
         config = local_tasks.collector_config(folder)
         made = tasks_of(survey, planned, texts, config, folder.url("leader"), folder.url("helper"))
-        if is_asked is None:
-            print(replacing.replace(folder, place, survey.title, _agrees))
         draft = replacing.drafts_before(folder, place.name)
+        if is_asked is None:
+            tried, draft = replacing.begin(folder, place, survey.title, _agrees), draft + 1
         beside = {local_folder.DRAFT: f"{draft}\n"} if draft else {}
-        place.parent.mkdir(exist_ok=True)
-        write_survey(*made, place, {SURVEY_FILE: text} | beside)
+        tried.parent.mkdir(exist_ok=True)
+        write_survey(*made, tried, {SURVEY_FILE: text} | beside)
         _print_plan(survey, planned, texts)
     # Complete whatever was interrupted; a party that already has its file changes nothing.
     try:
-        local_tasks.hand_out(folder, local_tasks.files_in(place))
-    except ParameterError:
+        local_tasks.hand_out(folder, local_tasks.files_in(tried))
+    except (ParameterError, Conflict) as error:
         if not is_asked:  # a party refused it, so its author will change it
-            local_tasks.withdraw(folder, place, results_too=True)
-            shutil.rmtree(place)
+            local_tasks.undo(folder, tried)
+        if tried != place:
+            raise ParameterError(f"{error}; the former draft is asked as before") from error
         raise
+    if tried != place:
+        print(replacing.end(folder, tried, place))
     asked, _ = survey_of(local_folder.public_in(place))
     say_unbound(unbound(survey, asked))
     public = shlex.quote(str(local_folder.public_in(place)))

@@ -5,7 +5,6 @@ They are in tasks of their own, of people of their own, so nothing of the survey
 
 import secrets
 import shlex
-import shutil
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -98,12 +97,11 @@ def _windows(starts: "Sequence[datetime]") -> str:
 def _taken_part(folder: "LocalFolder", rehearsal: "Survey", place: Path) -> Path:
     """Make the tasks of a rehearsal, in place of the one before; return their public file."""
     from aggregator.cli.local.folder import public_in
-    from aggregator.cli.local.tasks import collector_config, files_in, hand_out, withdraw
+    from aggregator.cli.local.tasks import collector_config, files_in, hand_out, undo
     from aggregator.steward.survey.made_up import TEXTS
 
     if place.exists():
-        withdraw(folder, place, results_too=True)
-        shutil.rmtree(place)
+        undo(folder, place)
     planned, texts = planned_of(rehearsal)
     config = collector_config(folder)
     made = tasks_of(rehearsal, planned, texts, config, folder.url("leader"), folder.url("helper"))

@@ -9,9 +9,13 @@ import pytest
 
 from aggregator.cli.local import replacing
 from aggregator.cli.local.folder import PARTIES, LocalFolder
+from aggregator.cli.service.parties import Party
+from aggregator.cli.service.taking_part import take_part
 from aggregator.cli.steward.survey_form import page_of
 from aggregator.client.survey.asked_survey import read_survey
 from aggregator.dap.ids import TaskId
+from aggregator.errors import ParameterError
+from aggregator.protocol.task import Task
 from tests.support.commands import Done, run_here
 from tests.support.surveys import NOWADAYS, department
 from tests.support.texts import WORD
@@ -105,6 +109,39 @@ def test_what_a_party_refused_is_no_draft(tmp_path: Path) -> None:
     assert drafts.ask(FIRST).returncode == 0
 
 
+@pytest.mark.parametrize("party", PARTIES)
+def test_a_draft_that_a_party_refuses_leaves_the_former_as_it_is(
+    drafts: Drafts, monkeypatch: pytest.MonkeyPatch, party: str
+) -> None:
+    """Whichever does: those asked before it have taken the new one by then."""
+    former, page = drafts.ids(), drafts.page()
+
+    def refuse(taking: Party, text: str, *, rehearses: bool) -> list[Task]:
+        if taking.settings.role == party:
+            raise ParameterError("no such thing here")
+        return take_part(taking, text, rehearses=rehearses)
+
+    monkeypatch.setattr("aggregator.cli.local.tasks.take_part", refuse)
+    changed = FIRST.replace("Which one?", "Where?")
+    done = drafts.ask(changed, "--replace")
+    assert done.returncode == 2
+    assert "no such thing here; the former draft is asked as before" in done.stderr
+    assert (drafts.ids(), drafts.page()) == (former, page)
+    for each in PARTIES:
+        states = drafts.states(each)
+        assert set(states) == {str(task_id) for task_id in former}
+        assert not any("ended" in state for state in states.values())
+    assert not any(drafts.folder.next.iterdir())
+    monkeypatch.undo()
+    assert drafts.ask(changed, "--replace").returncode == 0
+    assert drafts.page()["draft"] == "1"
+    assert not any(drafts.folder.next.iterdir())
+    asked = {str(each) for each in drafts.ids()}
+    for each in PARTIES:
+        states = drafts.states(each).items()
+        assert {task_id for task_id, state in states if "ended" not in state} == asked
+
+
 def test_a_survey_with_another_title_is_not_a_draft_of_it(drafts: Drafts) -> None:
     done = drafts.ask(FIRST.replace("Visits", "Visits?"), "--replace")
     assert done.returncode == 2
@@ -145,6 +182,15 @@ def test_if_others_may_have_answered_somebody_is_asked(
     assert replacing.drafts_before(drafts.folder, "visits") == (0 if refused else 1)
 
 
+def test_it_goes_on_when_only_the_new_files_were_still_to_be_put_in_place(drafts: Drafts) -> None:
+    changed = FIRST.replace("Which one?", "Where?")
+    assert drafts.ask(changed, "--replace").returncode == 0
+    asked = drafts.ids()
+    drafts.place.rename(drafts.folder.next / "visits")
+    assert drafts.ask(changed, "--replace").returncode == 0
+    assert (drafts.ids(), drafts.page()["draft"]) == (asked, "1")
+
+
 @pytest.mark.parametrize("party", PARTIES)
 def test_it_goes_on_after_it_was_interrupted(
     drafts: Drafts, monkeypatch: pytest.MonkeyPatch, party: str
@@ -164,3 +210,8 @@ def test_it_goes_on_after_it_was_interrupted(
     done = drafts.ask(changed, "--replace")
     assert done.returncode == 0, done.stderr
     assert drafts.page()["draft"] == "1"
+    assert not any(drafts.folder.next.iterdir())
+    asked = {str(each) for each in drafts.ids()}
+    for each in PARTIES:
+        states = drafts.states(each).items()
+        assert {task_id for task_id, state in states if "ended" not in state} == asked
