@@ -415,10 +415,11 @@ def _why(rival: "Rival", survey: "Survey") -> str:
 
 def _if_half_are_asked(planned: "PlannedPart") -> str:
     """Return the error if half of the people answer, for figures that are divided by answers."""
-    if planned.shows not in ("mean", "share"):
+    found = planned.if_half
+    if found is None or found.figure.shows == "count":
         return ""
-    half = float(2 * planned.error)  # the noise is divided by the number of answers
-    return f", and if half are asked, {planned.shows} ± {half:.4g} {planned.unit}".rstrip()
+    shows, unit = found.figure.shows, found.figure.quantity.unit
+    return f", and if half are asked, {shows} ± {float(found.half_width):.4g} {unit}".rstrip()
 
 
 def _ways(planned: "PlannedPart") -> "list[tuple[str, PlannedPart | Way]]":
@@ -456,6 +457,7 @@ def _plan_document(
                         "shows": way.shows,
                         "unit": way.unit,
                         "error": float(way.error),
+                        "part_of_range": float(way.relative),
                     }
                     for name, way in _ways(each)
                 ],

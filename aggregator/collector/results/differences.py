@@ -170,7 +170,8 @@ def _at_possible_means(quantity: Quantity, confidence: Fraction) -> Sequence[Rat
             return _at_possible_means(quantity.of_all, confidence)
         case VarianceOfSome():
             low, high = quantity.limits
-            found = [quantity.about(mean) for mean in quantity.possible_means(confidence)]
+            means = quantity.possible_means(confidence)
+            found = [quantity.about(mean) for mean in {means[0], means[len(means) // 2], means[-1]}]
             return [dataclasses.replace(each, least=low, most=high) for each in found]
         case _:
             raise TypeError(type(quantity))

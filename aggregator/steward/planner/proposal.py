@@ -21,7 +21,7 @@ from aggregator.steward.planning.advise import STRENGTHS, Advice, advise
 from aggregator.steward.planning.output import PlanAnswer
 from aggregator.steward.planning.question import Question as Asked
 from aggregator.steward.survey import Design, Plan, PlannedPart, Sheet, Spread, plan
-from aggregator.steward.survey.plan import bases, spreads, typical_sums
+from aggregator.steward.survey.plan import bases, spreads, typical_sums, worst
 from aggregator.vdaf.circuits import Circuit
 
 _GRID = [each for each in STRENGTHS if LEAST_STRENGTH <= each <= MOST_STRENGTH]
@@ -163,7 +163,7 @@ def _proposed(draft: Draft) -> Proposal:
         strength=strength,
         text=draft.survey_toml(strength),
         plan=made,
-        least_precise=_least_precise(draft, design, strength),
+        least_precise=_of(_least_precise(draft, design, strength).of_draws()),
         advice=_advice(draft, made.mechanism.base, circuit),
         curve=_curve(draft, design, strength),
         steps=_steps(draft, made.mechanism, circuit, bounds),
@@ -215,8 +215,8 @@ def _part(draft: Draft, design: Design, strength: Fraction) -> Fraction:
     return _least_precise(draft, design, strength).part
 
 
-def _least_precise(draft: Draft, design: Design, strength: Fraction) -> LeastPrecise:
-    """Return the least precise figure, from values as they are released."""
+def _least_precise(draft: Draft, design: Design, strength: Fraction) -> Spread:
+    """Return the least precise figure."""
     if time.thread_time() > _until.get():
         raise ParameterError(
             f"the form takes more than {MOST_SECONDS:g} s to compute: allow a larger error, or ask "
@@ -226,16 +226,13 @@ def _least_precise(draft: Draft, design: Design, strength: Fraction) -> LeastPre
     found = []
     for base in bases(draft.budget(strength)):
         mechanism = BySection(base, equal_errors(base, sheet.circuit, sheet.units()))
-        sums = typical_sums(sheet, mechanism, draft.people, as_released=True)
-        made = spreads(sheet.parts[0], sums)
-        found += [_of(each, draft.people) for each in made]
-    return max(found, key=lambda each: each.part)
+        found += spreads(sheet.parts[0], typical_sums(sheet, mechanism, draft.people))
+    return worst(found)
 
 
-def _of(spread: Spread, people: int) -> LeastPrecise:
-    width, figure = spread.half_width(), spread.figure
-    part = width / (figure.range or people)
-    return LeastPrecise(part, width, figure.shows, figure.quantity.unit)
+def _of(spread: Spread) -> LeastPrecise:
+    figure = spread.figure
+    return LeastPrecise(spread.part, spread.half_width, figure.shows, figure.quantity.unit)
 
 
 def _design(made: Plan) -> Design:

@@ -57,7 +57,7 @@ class ByGroup(ABC):
         size = len(self.groups)
         added = [
             self.table.entries(self.design.measurement(answer), ones_at([group], size + 1))
-            for answer in self.design.extremes
+            for answer in self.design.usual
             for group in range(size)
         ]
         return sums_of_equal_parts(added, people)
@@ -73,7 +73,7 @@ class CountsByGroup(ByGroup):
             people = total(cells)
             found += [Figure("count", cell, is_wanted=True, group=group) for cell in cells]
             found += shares(cells, people, group)
-            found += self.question.of_counts(cells, people, group)
+            found += self.question.of_counts(cells, people, sums.reports, group)
         return found
 
     @override
@@ -103,7 +103,7 @@ class NumbersByGroup(ByGroup):
         for place, group in enumerate(self.groups):
             # After one count for each group and one for nobody, a sum for each group and power.
             moments = sums.best[size + 1 + place :: size]
-            found += self.question.moments(sums.best[place], moments, group)
+            found += self.question.moments(sums.best[place], moments, sums.reports, group)
         return found
 
     @override

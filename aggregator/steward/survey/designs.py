@@ -19,7 +19,7 @@ class Figure:
     Attributes:
         shows: "count", "share", "sum", "mean", "variance" or a quantile.
         quantity: The value, with its label, unit and interval.
-        is_wanted: Whether designs are compared by its error.
+        is_wanted: Whether it is among those that are drawn and compared first.
         group: In a table, the label of the group of people that the figure is about.
         range: The largest value that it can have less the least; None for the number of people.
     """
@@ -68,14 +68,14 @@ class Design:
         name: Tells it apart from the question's other designs, and is bound into the task.
         client_question: How clients read it from the task; it alone defines what an answer adds.
         figures: Returns what the sums of its sections show.
-        extremes: Answers that make up a typical batch in equal parts: the least and the largest.
+        usual: Answers that make up a typical batch in equal parts.
         labels: The labels of its section, if tables can be made of it, without "no answer".
     """
 
     name: str
     client_question: ClientQuestion
     figures: Callable[[Sums], list[Figure]]
-    extremes: tuple[Answer, ...] = ((0,),)
+    usual: tuple[Answer, ...] = ((0,),)
     labels: tuple[str, ...] = ()
 
     @property
@@ -97,8 +97,8 @@ class Design:
         return (sums.reports - sums.best[self.nobody]).named("answered", "")
 
     def typical(self, people: int) -> list[Fraction]:
-        """Return the sums of a batch in which all of `extremes` are equally frequent."""
-        return sums_of_equal_parts([self.measurement(answer) for answer in self.extremes], people)
+        """Return the sums of a batch in which all of `usual` are equally frequent."""
+        return sums_of_equal_parts([self.measurement(answer) for answer in self.usual], people)
 
 
 def sums_of_equal_parts(added: Sequence[Entries], people: int) -> list[Fraction]:

@@ -7,11 +7,20 @@ units.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
-from aggregator.collector.results import Noised, Ratio, combination
-from aggregator.collector.results.sums import SumLaw
+from aggregator.collector.results import (
+    Noised,
+    Quantile,
+    Quantity,
+    Ratio,
+    VarianceOfSome,
+    combination,
+)
+from aggregator.collector.results.differences import QuantileDifference, difference
 from aggregator.collector.results.values import Source
 from aggregator.dp.by_section import Base, BySection, equal_errors, with_gaussian_epsilon
 from aggregator.dp.certified import to_float
@@ -20,7 +29,6 @@ from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.mechanisms import Mechanism
 from aggregator.dp.policy import PrivacyPolicy
 from aggregator.dp.policy_table import policy_to_mapping
-from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.dp.zcdp import rho_of
 from aggregator.errors import ParameterError
 from aggregator.steward.survey.designs import Design, Figure, Sums
@@ -28,29 +36,55 @@ from aggregator.steward.survey.model import Asked, Budget, Survey
 from aggregator.steward.survey.questions import Question
 from aggregator.steward.survey.report_parts import Part, Sheet
 
+if TYPE_CHECKING:
+    import numpy as np
+
 _DELTA = Fraction(1, 10**6)
 """The delta at which the guarantee of a budget in rho is also stated in epsilon."""
 _AGGREGATORS = 2
 
 
+_DRAWS = 25
+"""Of how many typical results an error is the median where noise decides how large it is."""
+
+_WIDE = Fraction(1, 8)
+"""From this part of what is possible on, noise decides how wide an interval is."""
+
+_PARTS = 64
+"""Drawn noise is rounded to one over this, for short fractions."""
+
+_MOST_BINS = 1000
+"""With more bins than this, a bin more or less is no matter."""
+
+_MOST_BEST = 300
+"""Up to this many entries, the error of one question by itself is that of the best estimates; with
+more, they are hardly better than the values that are released."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Spread:
-    """How precise some figures of one batch are: one of them, and the law of its noise.
+    """How precise some figures of one batch are: one of them, and its error.
 
-    For a ratio it is the law of its linear approximation.
+    Attributes:
+        figure: The figure as it is expected.
+        half_width: Half of the width of its interval.
+        part: The same as a part of the largest possible value.
     """
 
     figure: Figure
-    law: SumLaw
+    half_width: Fraction
+    part: Fraction
 
-    def half_width(self, confidence: Fraction = DEFAULT_CONFIDENCE) -> Fraction:
-        """Return the half-width of their intervals."""
-        return self.law.width(confidence).size
+    def of_draws(self) -> "Spread":
+        """Return the same; where noise decides how large the error is, the median of some draws."""
+        half = _half_width(self.figure.quantity)
+        part = self.part if half == self.half_width else self.part * half / self.half_width
+        return dataclasses.replace(self, half_width=half, part=part)
 
-    def difference(self, confidence: Fraction = DEFAULT_CONFIDENCE) -> Fraction:
+    def difference(self) -> Fraction:
         """Return the least difference of two windows from which they can be said to differ."""
-        twice = [dataclasses.replace(part, count=2 * part.count) for part in self.law.parts]
-        return SumLaw(tuple(twice)).width(confidence).size
+        quantity = self.figure.quantity
+        return _half_width(difference(quantity, _of_another_window(quantity)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,8 +94,9 @@ class Way:
     Attributes:
         design: How the answer is measured.
         mechanism: What each aggregator adds, for the question's own sections only.
-        error: The largest half-width of a 95 % interval of the wanted figures, in a batch of
-            people who all answer.
+        error: The half-width of the 95 % interval of the figure that is the least precise for its
+            range, in a batch of people who all answer.
+        relative: The same as a part of that range.
         shows: What that figure shows: "count", "mean".
         unit: The unit of that figure.
     """
@@ -69,6 +104,7 @@ class Way:
     design: Design
     mechanism: Mechanism
     error: Fraction
+    relative: Fraction
     shows: str
     unit: str
 
@@ -80,22 +116,26 @@ class PlannedPart:
     Attributes:
         part: The question or table, with its place in a report.
         share: Its share of the epsilon or rho of one window.
-        error: The largest half-width of a 95 % interval of the wanted figures, in a batch of
-            people who all answer.
-        difference: If figures of two such windows differ by more than this, the truth differs, with
-            95 % confidence.
-        shows: What the figure with `error` shows: "count", "mean".
+        error: The half-width of the 95 % interval of the figure that is the least precise for its
+            range, in a batch of people who all answer.
+        relative: The same as a part of that range.
+        difference: If that figure differs by more than this in two such windows, the truth differs,
+            with 95 % confidence.
+        shows: What that figure shows: "count", "mean".
         unit: The unit of that figure.
         others: For a question, other ways to ask it with the same share.
+        if_half: For a question that not everybody is asked, the least precise figure if half are.
     """
 
     part: Part
     share: Fraction
     error: Fraction
+    relative: Fraction
     difference: Fraction
     shows: str
     unit: str
     others: tuple[Way, ...] = ()
+    if_half: Spread | None = None
 
     @property
     def question(self) -> Question:
@@ -187,49 +227,136 @@ def bases(budget: Budget) -> list[Base]:
     return found
 
 
-def typical_sums(
-    sheet: Sheet, mechanism: Mechanism, people: int, *, as_released: bool = False
-) -> Sums:
-    """Return the sums of a typical batch of people who all answer, with the noise they will have.
-
-    `as_released` uses the released values, which takes less time, instead of the best estimates.
-    """
+def typical_sums(sheet: Sheet, mechanism: Mechanism, people: int) -> Sums:
+    """Return the sums of a typical batch of people who all answer, and the noise they will have."""
     typical = [value for each in sheet.parts for value in each.source.typical(people)]
     laws = [law for run, law in mechanism.laws(sheet.circuit, _AGGREGATORS) for _ in range(run)]
     values = [
         Noised(value, {} if law is None else {Source(place, law): 1})
         for place, (value, law) in enumerate(zip(typical, laws, strict=True))
     ]
-    return Sums(values, values, people) if as_released else sheet.sums(values, people)
+    if len(sheet.parts) == 1 and len(values) > _MOST_BEST:
+        return Sums(values, values, people)
+    return sheet.sums(values, people)
 
 
 def spreads(part: Part, sums: Sums) -> list[Spread]:
-    """Return how precise the figures are by which a question's designs are compared.
+    """Return how precise the figures of a question or a table are.
 
-    The sums are of the whole sheet, from `typical_sums`. There is one for all figures with the same
-    law, which are equally precise.
+    The sums are of the whole sheet, from `typical_sums`. An error is computed as it will be for a
+    result: by the figure itself, of what is typical. There is one for all figures with the same
+    values and laws, which are equally precise, and none for a sum, which is as precise as its mean,
+    nor for how many answered.
     """
-    found: dict[SumLaw, Figure] = {}
+    found: dict[object, Spread] = {}
     for figure in part.figures(sums):
-        if figure.is_wanted and (linear := _linear(figure)) is not None:
-            found.setdefault(linear.law, figure)
-    return [Spread(figure, law) for law, figure in found.items()]
+        key = figure.range, _key(figure.quantity)
+        is_beside = figure.shows == "sum" or (figure.shows == "count" and not figure.is_wanted)
+        if key not in found and not is_beside:
+            half = _half(figure.quantity)
+            most = sums.reports if figure.range is None else figure.range
+            found[key] = Spread(figure, half, half / most)
+    return list(found.values())
 
 
-def _linear(figure: Figure) -> Noised | None:
-    """Return the part of a figure that is linear in the noise."""
-    match figure.quantity:
-        case Noised() as value:
-            return value
+def _key(quantity: Quantity) -> object:
+    """Return what the width of a quantity's interval depends on."""
+    match quantity:
+        case Noised():
+            return quantity.law
         case Ratio(numerator=over, denominator=under) if under.value:
-            return combination([(over, 1 / under.value), (under, -over.value / under.value**2)])
+            linear = combination([(over, under.value), (under, -over.value)])
+            return over.value, under.value, linear.law, *quantity.limits
+        case VarianceOfSome(people=people, sum_=sum_, squares=squares) if people.value:
+            mean = sum_.value / people.value
+            about = combination([(squares, 1), (sum_, -2 * mean), (people, mean**2)])
+            return people.value, sum_.value, squares.value, about.law
         case _:
-            return None
+            return id(quantity)
 
 
-def _worst(found: Sequence[Spread]) -> Spread:
-    """Return the least precise figures."""
-    return max(found, key=lambda each: each.half_width())
+def _half_width(quantity: Quantity) -> Fraction:
+    """Return half of the width of a quantity's interval; the median, where noise decides it."""
+    import numpy as np
+
+    half = _half(quantity)
+    if not _depends_on_noise(quantity, half):
+        return half
+    made = np.random.default_rng(1)  # the same each time
+    return sorted(_half(_drawn(quantity, made)) for _ in range(_DRAWS))[_DRAWS // 2]
+
+
+def _half(quantity: Quantity) -> Fraction:
+    interval = quantity.interval()
+    return (Fraction(interval.high) - Fraction(interval.low)) / 2
+
+
+def _depends_on_noise(quantity: Quantity, half: Fraction) -> bool:
+    """Return whether the width of an interval differs much from one draw of noise to another.
+
+    So it does where it comes in whole bins, unless there are many, and where it is so wide that it
+    is cut at what is certain.
+    """
+    match quantity:
+        case Quantile():
+            return len(quantity.bins) <= _MOST_BINS
+        case QuantileDifference():
+            return len(quantity.first.bins) <= _MOST_BINS
+        case _:
+            low, high = quantity.limits
+            return math.isfinite(high - low) and half > _WIDE * (Fraction(high) - Fraction(low))
+
+
+def _drawn(quantity: Quantity, made: "np.random.Generator") -> Quantity:
+    """Return a quantity as it may be seen, with noise that has the variance of its law."""
+    ordered = sorted(quantity.sources(), key=lambda each: repr(each.key))
+    noise = dict(zip(ordered, made.standard_normal(len(ordered)), strict=True))
+    spread = {id(each.law): to_float(each.law.variance()) ** 0.5 for each in ordered}
+
+    def seen(value: Noised) -> Noised:
+        by = sum(
+            float(weight) * noise[source] * spread[id(source.law)]
+            for source, weight in value.terms.items()
+        )
+        moved = value.value + Fraction(round(float(by) * _PARTS), _PARTS)
+        return dataclasses.replace(value, value=moved)
+
+    return _changed(quantity, seen)
+
+
+def _of_another_window(quantity: Quantity) -> Quantity:
+    """Return a quantity as it is, but for another draw of the same noise."""
+
+    def another(value: Noised) -> Noised:
+        terms = {
+            Source(("another", source.key), source.law): weight
+            for source, weight in value.terms.items()
+        }
+        return dataclasses.replace(value, terms=terms)
+
+    return _changed(quantity, another)
+
+
+def _changed(quantity: Quantity, change: Callable[[Noised], Noised]) -> Quantity:
+    """Return a quantity made of changed values."""
+    if isinstance(quantity, Noised):
+        return change(quantity)
+    parts: dict[str, Any] = {}
+    for each in dataclasses.fields(quantity):
+        value = getattr(quantity, each.name)
+        if isinstance(value, Quantity):
+            parts[each.name] = _changed(value, change)
+        elif isinstance(value, list):
+            parts[each.name] = [change(bin_) for bin_ in value]
+    return dataclasses.replace(quantity, **parts)
+
+
+def worst(found: Sequence[Spread]) -> Spread:
+    """Return the figures that are the least precise for their range.
+
+    Half of the range is all that is possible: of counts, which are not cut there, more is no worse.
+    """
+    return max(found, key=lambda each: min(each.part, Fraction(1, 2)))
 
 
 def _chosen(asked: Asked, survey: Survey, base: Base) -> Design:
@@ -243,30 +370,55 @@ def _chosen(asked: Asked, survey: Survey, base: Base) -> Design:
     if len(designs) == 1:
         return designs[0]
     ways = [way(question, design, base, survey.min_batch_size) for design in designs]
-    return min(ways, key=lambda each: each.error).design
+    return min(ways, key=lambda each: each.relative).design
 
 
 def way(question: Question, design: Design, base: Base, people: int) -> Way:
-    """Return how precise a design is with a mechanism, from values as they are released."""
+    """Return how precise a design is with a mechanism, if the question is all of a report."""
     sheet = Sheet(((question, design),))
     mechanism = BySection(base, equal_errors(base, sheet.circuit, sheet.units()))
-    sums = typical_sums(sheet, mechanism, people, as_released=True)
-    worst = _worst(spreads(sheet.parts[0], sums))
-    shows, unit = worst.figure.shows, worst.figure.quantity.unit
-    return Way(design, mechanism, worst.half_width(), shows, unit)
+    sums = typical_sums(sheet, mechanism, people)
+    found = worst(spreads(sheet.parts[0], sums)).of_draws()
+    shows, unit = found.figure.shows, found.figure.quantity.unit
+    return Way(design, mechanism, found.half_width, found.part, shows, unit)
 
 
 def _planned(part: Part, sums: Sums, mechanism: BySection) -> PlannedPart:
     people = sums.reports
     share = sum((mechanism.shares[number] for number in part.span.sections), Fraction(0))
-    worst = _worst(spreads(part, sums))
-    shows, unit = worst.figure.shows, worst.figure.quantity.unit
+    found = worst(spreads(part, sums)).of_draws()
+    shows, unit = found.figure.shows, found.figure.quantity.unit
     others = tuple(
         way(part.question, design, _with_share(mechanism.base, share), people)
         for design in ([] if part.by else part.question.designs())
         if design.name != getattr(part.source, "name", "")
     )
-    return PlannedPart(part, share, worst.half_width(), worst.difference(), shows, unit, others)
+    if_half = None
+    if part.question.ask_if and isinstance(part.source, Design):
+        if_half = worst(spreads(part, _if_half_answer(part, part.source, sums))).of_draws()
+    return PlannedPart(
+        part,
+        share,
+        found.half_width,
+        found.part,
+        found.difference(),
+        shows,
+        unit,
+        others,
+        if_half,
+    )
+
+
+def _if_half_answer(part: Part, design: Design, sums: Sums) -> Sums:
+    """Return the sums if only half of the people answer a question."""
+    first, nothing = part.span.first, design.client_question.nothing
+    best = list(sums.best)
+    for place, (value, added) in enumerate(
+        zip(design.typical(sums.reports), nothing, strict=True), start=first
+    ):
+        half = (value + added * sums.reports) / 2
+        best[place] = dataclasses.replace(best[place], value=half)
+    return dataclasses.replace(sums, best=best, released=best)
 
 
 def _with_share(base: Base, share: Fraction) -> Base:

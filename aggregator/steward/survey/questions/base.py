@@ -218,6 +218,7 @@ class Question(BaseModel, ABC):
         self,
         values: Sequence[Noised],  # noqa: ARG002  others need it
         people: Noised,  # noqa: ARG002  others need it
+        reports: int,  # noqa: ARG002  others need it
         group: str = "",  # noqa: ARG002  others need it
     ) -> list[Figure]:
         """Return figures that follow from counts by label, for a group of people."""
@@ -302,18 +303,20 @@ def sum_and_mean(
     sum_: Noised,
     people: Noised,
     within: tuple[Fraction, Fraction],
-    unit: str,
+    reports: int,
+    unit: str = "",
     label: str = "",
     group: str = "",
 ) -> list[Figure]:
     """Return a sum, and the mean over the people who gave a number.
 
-    Numbers are `within` two, for certain.
+    Numbers are `within` two, for certain, and at most `reports`.
     """
     low, high = within
     mean = ratio(sum_, people, label=label, unit=unit, least=low, most=high)
+    most = max(high, Fraction(0)) - min(low, Fraction(0))
     return [
-        Figure("sum", sum_.named(label, unit), group=group),
+        Figure("sum", sum_.named(label, unit), group=group, range=reports * most),
         Figure("mean", mean, is_wanted=True, group=group, range=high - low),
     ]
 

@@ -1,5 +1,6 @@
 """Questions that are answered with one number."""
 
+import dataclasses
 import itertools
 from collections.abc import Sequence
 from fractions import Fraction
@@ -76,12 +77,13 @@ class Number(Question):
     def designs(self) -> tuple[Design, ...]:
         steps = self.grid.steps
         name = "sum and squares" if self.variance else "sum"
-        extremes = ((0,), (steps,))
-        moments = Design(name, self.client_question(name), self._of_moments, extremes)
+        usual = tuple(self.made_up_answers())
+        moments = Design(name, self.client_question(name), self._of_moments, usual)
         if steps >= _MOST_BINS:
             return (moments,)
         names = [as_text(self.grid.low + index * self.grid.step) for index in range(steps + 1)]
-        return moments, self.labelled("histogram", self._of_histogram, names)
+        histogram = self.labelled("histogram", self._of_histogram, names)
+        return moments, dataclasses.replace(histogram, usual=usual)
 
     @override
     def crossed_designs(self) -> tuple[Design, ...]:
@@ -98,7 +100,8 @@ class Number(Question):
 
     def _of_moments(self, sums: Sums) -> list[Figure]:
         people, nobody, *moments = sums.best
-        return [*self.moments(people, moments), Figure("count", nobody.named(NO_ANSWER))]
+        figures = self.moments(people, moments, sums.reports)
+        return [*figures, Figure("count", nobody.named(NO_ANSWER))]
 
     def _of_histogram(self, sums: Sums) -> list[Figure]:
         *values, nobody = sums.best
@@ -108,18 +111,21 @@ class Number(Question):
             for power in powers
         ]
         people = combination((value, 1) for value in values)
-        return [*self.moments(people, moments), Figure("count", nobody.named(NO_ANSWER))]
+        figures = self.moments(people, moments, sums.reports)
+        return [*figures, Figure("count", nobody.named(NO_ANSWER))]
 
-    def moments(self, people: Noised, moments: Sequence[Noised], group: str = "") -> list[Figure]:
+    def moments(
+        self, people: Noised, moments: Sequence[Noised], reports: int, group: str = ""
+    ) -> list[Figure]:
         """Return what moments show, for numbers counted in steps from the least.
 
-        `people` gave a number; the moments are the sum and, for the variance, the sum of squares. A
-        group is named if these are not all people.
+        Of `reports`, those of `people` gave a number; the moments are the sum and, for the
+        variance, the sum of squares. A group is named if these are not all people.
         """
         count = Figure("count", people.named("answered"), group=group)
         sum_ = moments[0] * self.step + people * self.low
         within = self.low, self.high
-        figures = [count, *sum_and_mean(sum_, people, within, self.unit, group=group)]
+        figures = [count, *sum_and_mean(sum_, people, within, reports, self.unit, group=group)]
         if len(moments) == 1:
             return figures
         unit = f"{self.unit}²" if self.unit else ""
@@ -131,7 +137,8 @@ class Number(Question):
             most=self.grid.steps * self.step,
             unit=unit,
         )
-        return [*figures, Figure("variance", variance, group=group)]
+        most = (self.high - self.low) ** 2 / 4
+        return [*figures, Figure("variance", variance, group=group, range=most)]
 
 
 class Bins(Question):
@@ -177,7 +184,8 @@ class Bins(Question):
 
     @override
     def designs(self) -> tuple[Design, ...]:
-        return (self.labelled("histogram", self._counts_and_quantiles),)
+        design = self.labelled("histogram", self._counts_and_quantiles)
+        return (dataclasses.replace(design, usual=tuple((j,) for j in range(len(design.labels)))),)
 
     @property
     @override
@@ -195,7 +203,8 @@ class Bins(Question):
             name = "median" if part == Fraction(1, 2) else f"{float(part * _PERCENT):.6g} %"
             # Use the released values: a quantile needs bins with independent noise.
             quantile = Quantile(sums.released[:-1], self.edges, part, label=name, unit=self.unit)
-            figures.append(Figure("quantile", quantile))
+            span = self.edges[-1] - self.edges[0]
+            figures.append(Figure("quantile", quantile, range=span))
         return figures
 
 
@@ -261,12 +270,14 @@ class Scale(Question):
         return (self.labelled("histogram", self._counts_and_mean),)
 
     def _counts_and_mean(self, sums: Sums) -> list[Figure]:
-        mean = self.of_counts(sums.best[:-1], answered(sums))
+        mean = self.of_counts(sums.best[:-1], answered(sums), sums.reports)
         return [*counts(sums, self.choices), *mean]
 
     @override
-    def of_counts(self, values: Sequence[Noised], people: Noised, group: str = "") -> list[Figure]:
+    def of_counts(
+        self, values: Sequence[Noised], people: Noised, reports: int, group: str = ""
+    ) -> list[Figure]:
         places = enumerate(values, start=self.low)
         total = combination((value, point) for point, value in places)
         within = Fraction(self.low), Fraction(self.high)
-        return sum_and_mean(total, people, within, "", group=group)
+        return sum_and_mean(total, people, within, reports, group=group)

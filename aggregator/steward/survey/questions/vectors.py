@@ -112,7 +112,7 @@ class Vector(Question):
             for value, entry in zip(numbers, self.entries, strict=True):
                 sum_ = value * entry.step + people * entry.low
                 within = entry.low, entry.high
-                found += sum_and_mean(sum_, people, within, entry.unit, entry.name)
+                found += sum_and_mean(sum_, people, within, sums.reports, entry.unit, entry.name)
             return [*found, Figure("count", nobody.named(NO_ANSWER))]
 
         extremes = (tuple(0 for _ in steps), tuple(steps))

@@ -170,9 +170,9 @@ def test_no_answer_adds_as_many_entries_as_any(name: str) -> None:
     asked = question(name)
     for design in asked.designs():
         nothing = design.measurement(None)
-        assert len(nothing) == design.length == len(design.measurement(design.extremes[-1]))
+        assert len(nothing) == design.length == len(design.measurement(design.usual[-1]))
         assert nothing[design.nobody] == 1
-        assert not any(design.measurement(each)[design.nobody] for each in design.extremes)
+        assert not any(design.measurement(each)[design.nobody] for each in design.usual)
 
 
 def test_several_choices_of_one_person_are_counted_each() -> None:
