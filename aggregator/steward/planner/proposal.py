@@ -30,6 +30,8 @@ _CURVE = 15
 _STEPS = 53
 """The most windows whose cost the budget's chart shows."""
 _ROUNDS = 3
+_MANY = 300
+"""From this many entries on, an error takes long to compute, and noise is small beside a count."""
 
 Point = tuple[Fraction, Fraction]
 
@@ -208,15 +210,21 @@ def _least_of(draft: Draft, design: Design, wanted: Fraction) -> Fraction:
             f"with {draft.people:,} answers; ask more people, or allow a larger error"
         )
     index = least(lambda index: _part(draft, design, _GRID[index]) <= wanted, 0, len(_GRID) - 1)
+    # What was found quickly may be a little too little; with very many entries it is not.
+    if design.length <= _MANY:
+        while index < len(_GRID) - 1 and _least_precise(draft, design, _GRID[index]).part > wanted:
+            index += 1
     return _GRID[index]
 
 
 def _part(draft: Draft, design: Design, strength: Fraction) -> Fraction:
-    return _least_precise(draft, design, strength).part
+    return _least_precise(draft, design, strength, quickly=True).part
 
 
-def _least_precise(draft: Draft, design: Design, strength: Fraction) -> Spread:
-    """Return the least precise figure."""
+def _least_precise(
+    draft: Draft, design: Design, strength: Fraction, *, quickly: bool = False
+) -> Spread:
+    """Return the least precise figure; `quickly` as in `spreads`."""
     if time.thread_time() > _until.get():
         raise ParameterError(
             f"the form takes more than {MOST_SECONDS:g} s to compute: allow a larger error, or ask "
@@ -226,7 +234,8 @@ def _least_precise(draft: Draft, design: Design, strength: Fraction) -> Spread:
     found = []
     for base in bases(draft.budget(strength)):
         mechanism = BySection(base, equal_errors(base, sheet.circuit, sheet.units()))
-        found += spreads(sheet.parts[0], typical_sums(sheet, mechanism, draft.people))
+        sums = typical_sums(sheet, mechanism, draft.people)
+        found += spreads(sheet.parts[0], sums, quickly=quickly)
     return worst(found)
 
 

@@ -29,6 +29,7 @@ from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.mechanisms import Mechanism
 from aggregator.dp.policy import PrivacyPolicy
 from aggregator.dp.policy_table import policy_to_mapping
+from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.dp.zcdp import rho_of
 from aggregator.errors import ParameterError
 from aggregator.steward.survey.designs import Design, Figure, Sums
@@ -77,8 +78,10 @@ class Spread:
 
     def of_draws(self) -> "Spread":
         """Return the same; where noise decides how large the error is, the median of some draws."""
-        half = _half_width(self.figure.quantity)
-        part = self.part if half == self.half_width else self.part * half / self.half_width
+        half, own = _half_width(self.figure.quantity), _bin(self.figure.quantity)
+        part = self.part
+        if half != self.half_width:
+            part *= (half - own) / (self.half_width - own) if self.half_width != own else 1
         return dataclasses.replace(self, half_width=half, part=part)
 
     def difference(self) -> Fraction:
@@ -240,39 +243,58 @@ def typical_sums(sheet: Sheet, mechanism: Mechanism, people: int) -> Sums:
     return sheet.sums(values, people)
 
 
-def spreads(part: Part, sums: Sums) -> list[Spread]:
+def spreads(part: Part, sums: Sums, *, quickly: bool = False) -> list[Spread]:
     """Return how precise the figures of a question or a table are.
 
     The sums are of the whole sheet, from `typical_sums`. An error is computed as it will be for a
     result: by the figure itself, of what is typical. There is one for all figures with the same
     values and laws, which are equally precise, and none for a sum, which is as precise as its mean,
-    nor for how many answered.
+    nor for how many answered. A quantile is in a whole bin even without noise, which is no error.
+
+    Args:
+        part: The question or table.
+        sums: Typical ones.
+        quickly: Whether what is linear in the noise of a ratio will do, as in a search.
     """
     found: dict[object, Spread] = {}
     for figure in part.figures(sums):
         key = figure.range, _key(figure.quantity)
         is_beside = figure.shows == "sum" or (figure.shows == "count" and not figure.is_wanted)
         if key not in found and not is_beside:
-            half = _half(figure.quantity)
+            half = _linear(figure.quantity) if quickly else _half(figure.quantity)
             most = sums.reports if figure.range is None else figure.range
-            found[key] = Spread(figure, half, half / most)
+            found[key] = Spread(figure, half, (half - _bin(figure.quantity)) / most)
     return list(found.values())
 
 
 def _key(quantity: Quantity) -> object:
-    """Return what the width of a quantity's interval depends on."""
+    """Return what the width of a quantity's interval depends on, among those of one part."""
     match quantity:
         case Noised():
             return quantity.law
-        case Ratio(numerator=over, denominator=under) if under.value:
-            linear = combination([(over, under.value), (under, -over.value)])
-            return over.value, under.value, linear.law, *quantity.limits
-        case VarianceOfSome(people=people, sum_=sum_, squares=squares) if people.value:
-            mean = sum_.value / people.value
-            about = combination([(squares, 1), (sum_, -2 * mean), (people, mean**2)])
-            return people.value, sum_.value, squares.value, about.law
+        case Ratio(numerator=over, denominator=under):
+            return over.value, under.value, len(over.terms), len(under.terms), *quantity.limits
+        case VarianceOfSome(people=people, sum_=sum_, squares=squares):
+            return people.value, sum_.value, squares.value, people.law, squares.law
         case _:
             return id(quantity)
+
+
+def _linear(quantity: Quantity) -> Fraction:
+    """Return half of the width of what is linear in the noise; of all, where that is not known."""
+    match quantity:
+        case Ratio(numerator=over, denominator=under) if under.value:
+            linear = combination([(over, 1 / under.value), (under, -over.value / under.value**2)])
+            return linear.law.width(DEFAULT_CONFIDENCE).size
+        case _:
+            return _half(quantity)
+
+
+def _bin(quantity: Quantity) -> Fraction:
+    """Return half of the width of the bin that a quantile is in; 0 for anything else."""
+    if not isinstance(quantity, Quantile):
+        return Fraction(0)
+    return _half(_changed(quantity, lambda each: Noised.exact(each.value)))
 
 
 def _half_width(quantity: Quantity) -> Fraction:
@@ -304,7 +326,8 @@ def _depends_on_noise(quantity: Quantity, half: Fraction) -> bool:
             return len(quantity.first.bins) <= _MOST_BINS
         case _:
             low, high = quantity.limits
-            return math.isfinite(high - low) and half > _WIDE * (Fraction(high) - Fraction(low))
+            is_wide = math.isfinite(high - low) and half > _WIDE * (Fraction(high) - Fraction(low))
+            return is_wide and len(quantity.sources()) <= _MOST_BEST
 
 
 def _drawn(quantity: Quantity, made: "np.random.Generator") -> Quantity:
@@ -369,18 +392,25 @@ def _chosen(asked: Asked, survey: Survey, base: Base) -> Design:
     designs = question.crossed_designs() if is_crossed else question.designs()
     if len(designs) == 1:
         return designs[0]
-    ways = [way(question, design, base, survey.min_batch_size) for design in designs]
-    return min(ways, key=lambda each: each.relative).design
+    people = survey.min_batch_size
+    return min(designs, key=lambda each: _by_itself(question, each, base, people)[1].part)
 
 
 def way(question: Question, design: Design, base: Base, people: int) -> Way:
     """Return how precise a design is with a mechanism, if the question is all of a report."""
-    sheet = Sheet(((question, design),))
-    mechanism = BySection(base, equal_errors(base, sheet.circuit, sheet.units()))
-    sums = typical_sums(sheet, mechanism, people)
-    found = worst(spreads(sheet.parts[0], sums)).of_draws()
+    mechanism, least_precise = _by_itself(question, design, base, people)
+    found = least_precise.of_draws()
     shows, unit = found.figure.shows, found.figure.quantity.unit
     return Way(design, mechanism, found.half_width, found.part, shows, unit)
+
+
+def _by_itself(
+    question: Question, design: Design, base: Base, people: int
+) -> tuple[BySection, Spread]:
+    """Return the noise of a report of one question, and its least precise figure."""
+    sheet = Sheet(((question, design),))
+    mechanism = BySection(base, equal_errors(base, sheet.circuit, sheet.units()))
+    return mechanism, worst(spreads(sheet.parts[0], typical_sums(sheet, mechanism, people)))
 
 
 def _planned(part: Part, sums: Sums, mechanism: BySection) -> PlannedPart:
