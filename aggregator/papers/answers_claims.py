@@ -61,8 +61,9 @@ def claims(
         "sampled": sampled,
         "composed": None if releases is None else _composed(law.epsilon0, releases, delta),
         "sound": {
-            "epsilon": law.epsilon0,
+            "epsilon": rational_in(epsilon, "epsilon", 0, None),
             "delta": law.delta(epsilon),
+            "epsilon_without_delta": law.epsilon0,
             "probability_loss_at_most": law.probability_at_most(epsilon),
         },
     }

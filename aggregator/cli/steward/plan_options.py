@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aggregator.cli.types import Parameters, type_of
+from aggregator.vdaf.instances import COUNT, SECTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +27,9 @@ def print_answer(answer: "Mapping[str, Value]", *, json: bool) -> None:
 
 
 def of_least_size(name: str, parameters: Parameters) -> "Circuit":
-    """Return a type's circuit, with the least value for missing parameters."""
-    row = type_of(name)
+    """Return a type's circuit, with the least value for missing parameters.
+
+    Sections say of which type they are, so only another type than the usual one has to be named.
+    """
+    row = SECTIONS if "sections" in parameters and name == COUNT.short_name else type_of(name)
     return row.prio3({**row.least(), **parameters}).circuit

@@ -25,7 +25,7 @@ def rivals_of(survey: Survey, made: Plan, part: PlannedPart) -> list[Rival]:
     """Return the designs of a question that would give a smaller error than the chosen one."""
     found = []
     for way in part.others:
-        if way.error >= part.error:
+        if way.relative >= part.relative:
             continue
         asked = tuple(
             each.model_copy(update={"design": way.design.name})
@@ -41,7 +41,7 @@ def rivals_of(survey: Survey, made: Plan, part: PlannedPart) -> list[Rival]:
         }
         loses = {name: shows for name, shows in loses.items() if shows}
         found.append(Rival(way.design.name, other.part(part.part.name), loses))
-    return [each for each in found if each.planned.error < part.error]
+    return [each for each in found if each.planned.relative < part.relative]
 
 
 def _shown(made: Plan, question: str) -> dict[str, set[str]]:

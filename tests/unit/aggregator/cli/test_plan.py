@@ -146,6 +146,8 @@ def test_claims_are_recomputed_and_labelled_beside_what_is_sound(tmp_path: Path)
     assert found["sampled"] is found["composed"] is None
     sound = found["sound"]
     assert isinstance(sound, dict)
+    # The delta goes with the level that is claimed, and none with that of the mechanism.
+    assert (sound["epsilon"], sound["epsilon_without_delta"]) == (0.5, 1)
     assert sound["delta"] == pytest.approx(-math.expm1(-0.25), rel=1e-11)
     assert answer(*common[:-1], "0.1")["claimed_noise"] is None
 
@@ -172,6 +174,11 @@ def test_claims_of_several_releases_are_shown_beside_what_they_cost() -> None:
     assert "proof is not" in composed["label"]
     if pld.is_available():
         assert composed["pld_of_laplace_noise"] == pytest.approx(28.5016, abs=1e-4)
+
+
+def test_sections_need_not_be_named_twice() -> None:
+    common = ("risk", "--epsilon0", "1", "--epsilon", "0.5", "--sections", "onehot:3")
+    assert answer(*common) == answer(*common, "--circuit", "sections")
 
 
 def test_threshold_has_the_promised_keys_and_figures() -> None:
