@@ -367,12 +367,14 @@ def test_the_power_against_planted_faults_is_what_the_manual_says() -> None:
     }
     weak = {fault for fault, probability in stated.items() if probability < 0.9}
     assert weak == {
+        "cuts its noise off at 6 times its deviation",
         "adds continuous Laplace noise, rounded, of the same deviation",
         "adds no noise to the last bucket",
         "has 1/10 of its noise's variance in common in all windows",
         "has 1/20 of its noise's variance in common in all windows",
     }
-    assert sum(probability > 0.9999 for probability in stated.values()) == 15
+    assert sum(probability > 0.9999 for probability in stated.values()) == 18
+    assert more.pop("cuts its noise off at 6 times its deviation") == 0
     assert min(more.values()) > 0.99
     reach = power.reach()
     assert reach.scale_below == pytest.approx(0.906, abs=1e-3)
@@ -382,6 +384,26 @@ def test_the_power_against_planted_faults_is_what_the_manual_says() -> None:
     assert reach.silent_share == pytest.approx(0.0145, abs=1e-4)
     assert reach.biased_share == pytest.approx(0.0134, abs=1e-4)
     assert reach.common_share == pytest.approx(0.160, abs=1e-3)
+
+
+@pytest.mark.statistical
+def test_noise_that_is_cut_off_or_partly_common_is_found_as_often_as_is_said() -> None:
+    windows, buckets = 4, 4099
+    stated = {
+        each.fault: each.probability
+        for each in PowerOfAudit(LAPLACE, windows, buckets, ALPHA).faults()
+    }
+    noise = Noise(21)
+    for _ in range(4):
+        own, other = (noise(windows=windows, buckets=buckets) for _ in range(2))
+        is_common = noise.rng.random(own.shape) < 1 / 10
+        far, near = (round(times * LAPLACE.deviation) for times in (6, 3))
+        assert faults_of(releases(own, np.where(is_common, own, other)))
+        assert faults_of(releases(np.clip(own, -near, near), other))
+        assert not faults_of(releases(np.clip(own, -far, far), other))
+    assert stated["adds the other aggregator's noise to 1 of 10 buckets"] > 0.999
+    assert stated["cuts its noise off at 3 times its deviation"] > 0.999
+    assert stated["cuts its noise off at 6 times its deviation"] == 0
 
 
 @pytest.mark.statistical

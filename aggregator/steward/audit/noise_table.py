@@ -123,6 +123,13 @@ class NoiseTable:
             logs = np.log(self.probabilities) / factor
         return self._normalised(np.exp(logs - logs.max()))
 
+    def cut_off(self, times: float) -> "NoiseTable":
+        """Return the law of a draw of which more than so many deviations is cut off."""
+        furthest = min(self.reach, round(times * self.deviation))
+        places = np.clip(self.values, -furthest, furthest) + self.reach
+        kept = np.bincount(places, self.probabilities, len(self.probabilities))
+        return NoiseTable(kept.astype(np.float64))
+
     def logs_of(self, draws: Integers) -> float:
         """Return the log-likelihood of draws; minus infinity if one is impossible."""
         if np.abs(draws).max(initial=0) > self.reach:

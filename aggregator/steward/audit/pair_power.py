@@ -92,6 +92,10 @@ class PowerOfAudit:
             (f"adds {table.step} to every bucket", table.shifted(1)),
         ]
         laws += [
+            (f"cuts its noise off at {times} times its deviation", table.cut_off(times))
+            for times in (3, 6)
+        ]
+        laws += [
             (f"adds {name} of the same deviation", of_deviation(weights, table.deviation, reach))
             for name, weights in FAMILIES.items()
         ]
@@ -102,6 +106,14 @@ class PowerOfAudit:
             Power("permutes its noise in another window", "order", self._of_order()),
             Power("draws once for two neighbouring buckets", "buckets", self._of_neighbours()),
             Power("adds the other aggregator's noise", "peers", self._of_peers()),
+            *(
+                Power(
+                    f"adds the other aggregator's noise to 1 of {one_of} buckets",
+                    "peers",
+                    self._of_some_peers(1 / one_of),
+                )
+                for one_of in (2, 10)
+            ),
             Power("adds no noise to the last bucket", "silence", self._of_run(1, is_end=True)),
             Power("adds no noise to the last 16 buckets", "silence", self._of_run(16, is_end=True)),
             Power("adds no noise to some 16 buckets in a row", "silence", self._of_run(16)),
@@ -158,7 +170,8 @@ class PowerOfAudit:
         events = Events.of(self.table, draws)
         expected = events.shares(self.table.values, self.table.probabilities)
         true = events.shares(law.values, law.probabilities)
-        return 1 - float(miss(draws, expected, true, self._log_threshold(len(events))).min())
+        missed = miss(draws, expected, true, self._log_threshold(len(events)))
+        return 1 - float(np.nan_to_num(missed, nan=1.0).min())  # none can miss what neither draws
 
     def _of_repeats(self, share: float) -> float:
         pairs = self.windows * (self.windows - 1) // 2
@@ -182,6 +195,13 @@ class PowerOfAudit:
         threshold = self._log_threshold(4 * self.buckets * self.windows**2)
         log_p = log_tail(self.buckets, self.buckets, same_probability(self.table))
         return float(log_p < threshold)
+
+    def _of_some_peers(self, share: float) -> float:
+        """Return the power if both aggregators' noise is the same in a share of the buckets."""
+        same = same_probability(self.table)
+        threshold = self._log_threshold(4 * self.buckets * self.windows**2)
+        missed = float(miss(self.buckets, same, share + (1 - share) * same, threshold))
+        return 1 - missed**self.windows
 
     def _of_order(self) -> float:
         pairs = self.windows * (self.windows - 1) // 2
