@@ -54,6 +54,9 @@ _WIDE = Fraction(1, 8)
 _PARTS = 64
 """Drawn noise is rounded to one over this, for short fractions."""
 
+_NOTHING, _ENOUGH = Fraction(2, 5), 1000
+"""An error, as a part of the range, from which on designs are compared for this many people."""
+
 _MOST_BINS = 1000
 """With more bins than this, a bin more or less is no matter."""
 
@@ -392,8 +395,16 @@ def _chosen(asked: Asked, survey: Survey, base: Base) -> Design:
     designs = question.crossed_designs() if is_crossed else question.designs()
     if len(designs) == 1:
         return designs[0]
-    people = survey.min_batch_size
-    return min(designs, key=lambda each: _by_itself(question, each, base, people)[1].part)
+
+    def error(design: Design) -> tuple[Fraction, Fraction]:
+        """Return its error; if nothing at all is learned of so few people, also that of more."""
+        few, many = (
+            _by_itself(question, design, base, people)[1].part
+            for people in (survey.min_batch_size, max(_ENOUGH, survey.min_batch_size))
+        )
+        return (few, many) if few < _NOTHING else (_NOTHING, many)
+
+    return min(designs, key=error)
 
 
 def way(question: Question, design: Design, base: Base, people: int) -> Way:
