@@ -30,7 +30,8 @@ class Times:
         """Return the time from `start` until before `end`: dates if it is of whole days."""
         first, last = self._at(start), self._at(end)
         if start < end and all(f"{each:%H%M%S}" == "000000" for each in (first, last)):
-            days = f"{first:%Y-%m-%d} to {last - timedelta(days=1):%Y-%m-%d}"
+            ends = (f"{day:%Y-%m-%d}" for day in (first, last - timedelta(days=1)))
+            days = " to ".join(dict.fromkeys(ends))  # a single day once
             return days if self.zone is UTC else f"{days} {self.name}"
         return f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} {self.name}"
 

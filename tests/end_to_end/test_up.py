@@ -220,7 +220,7 @@ def test_a_rehearsal_shows_what_results_will_look_like_and_costs_the_survey_noth
     )
     # Every page and file says so, and neither the survey's task nor what it cost has changed.
     token = (place / NAME / "collector.sqlite.token").read_text().strip()
-    for path in (".csv", ".json", "/count.svg", "/about.json", "/batches.json"):
+    for path in (".csv", ".json", "/count.svg", *FILES):
         headers = {"Authorization": f"Bearer {token}"}
         shown = httpx.get(
             address + path, headers=headers, trust_env=False, timeout=PATIENCE_SECONDS
@@ -232,6 +232,7 @@ def test_a_rehearsal_shows_what_results_will_look_like_and_costs_the_survey_noth
     assert "Made up" not in only
 
 
+FILES = ("/about.json", "/about.csv", "/batches.json", "/batches.csv")
 PARTIES = ("leader", "helper", "collector")
 KEPT = ("leader.toml", "leader.key", "helper.key", "collector.key", "collector.sqlite.token")
 

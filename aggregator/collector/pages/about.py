@@ -49,7 +49,7 @@ def about(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str
     survey = survey_cost(asked, made, known)
     rows: list[Row] = [
         {
-            "theorem": each.name,
+            "theorem": f"{asked.mark}{each.name}",
             "epsilon": None if each.epsilon is None else float(each.epsilon),
             "delta": None if each.delta is None else float(each.delta),
             "is_valid": each.is_valid,

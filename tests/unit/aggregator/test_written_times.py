@@ -21,6 +21,8 @@ def seconds(text: str) -> int:
     ("times", "start", "end", "expected"),
     [
         (IN_UTC, "2026-11-02T00Z", "2026-11-09T00Z", "2026-11-02 to 2026-11-08"),
+        (IN_UTC, "2026-11-02T00Z", "2026-11-03T00Z", "2026-11-02"),
+        (BERLIN, "2026-11-01T23Z", "2026-11-02T23Z", "2026-11-02 Europe/Berlin"),
         (IN_UTC, "2026-11-02T00Z", "2026-11-02T12Z", "2026-11-02 00:00 to 2026-11-02 12:00 UTC"),
         (BERLIN, "2026-11-01T23Z", "2026-11-08T23Z", "2026-11-02 to 2026-11-08 Europe/Berlin"),
         # A week of Berlin in which its clocks are put back has an hour more.
