@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     import httpx
 
+    from aggregator.client.survey.asked_survey import AskedSurvey
+    from aggregator.steward.survey.wording import Wording
+
 
 def form(
     file: MaybeTaskFile = None,
@@ -116,21 +119,34 @@ def page_of(
     from aggregator.cli.local.folder import DRAFT
     from aggregator.client.survey.texts import spelled_of
     from aggregator.service.config import read_text
-    from aggregator.steward.survey.beside import SURVEY_FILE, unbound, wording_of
+    from aggregator.steward.survey.beside import unbound
     from aggregator.steward.survey.form.page import form_page
 
     asked, _ = answerable(public)
-    beside, wording = public.with_name(SURVEY_FILE), None
-    if beside.exists():
-        with named(beside):
-            now = datetime.fromtimestamp(SystemClock().now(), UTC)
-            wording = wording_of(read_text(beside), asked, now)
+    wording = wording_beside(public, asked)
+    if wording is not None:
         say(unbound(wording, asked))
     with named(public):
         windows = spelled_of(asked.texts, spelled)
         draft = public.with_name(DRAFT)
         number = read_text(draft).strip() if draft.exists() else ""
         return form_page(asked, wording, windows, number)
+
+
+def wording_beside(public: Path, asked: "AskedSurvey") -> "Wording | None":
+    """Return what the survey file beside a survey's public one says besides what is asked.
+
+    None if there is no such file; raises `ParameterError` if it does not belong to the survey.
+    """
+    from aggregator.service.config import read_text
+    from aggregator.steward.survey.beside import SURVEY_FILE, wording_of
+
+    beside = public.with_name(SURVEY_FILE)
+    if not beside.exists():
+        return None
+    with named(beside):
+        now = datetime.fromtimestamp(SystemClock().now(), UTC)
+        return wording_of(read_text(beside), asked, now)
 
 
 def say_unbound(languages: "Sequence[str]") -> None:

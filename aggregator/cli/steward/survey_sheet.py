@@ -6,8 +6,10 @@ from typing import Annotated
 import typer
 
 from aggregator.cli.options import Up
+from aggregator.cli.steward.survey_form import wording_beside
 from aggregator.cli.steward.survey_tasks import MaybeTaskFile, answerable
 from aggregator.errors import ParameterError
+from aggregator.written_times import IN_UTC
 
 _TEXT = "Scan the code with a phone, or type the address:"
 
@@ -29,14 +31,16 @@ def sheet(
 ) -> None:
     """Make a sheet to print: the survey's title, its link and the link as a QR code.
 
-    Nothing is fetched, and the sheet loads nothing.
+    It also says when the survey ends and, if a survey.toml beside the task names the organiser, who
+    asks. Nothing is fetched, and the sheet loads nothing.
     """
     from aggregator.cli.local.folder import public_file
     from aggregator.dap.urls import read_resource
     from aggregator.steward.survey.qr_codes import printed_links, qr_code
+    from aggregator.steward.survey.wording import Wording
 
     public, folder = public_file(file, up)
-    _, meaning = answerable(public)
+    asked, meaning = answerable(public)
     if out is None:
         raise ParameterError("out: missing")
     if link is None:
@@ -44,6 +48,15 @@ def sheet(
             raise ParameterError("link: missing; it is where the survey's page is hosted")
         link = folder.form_url(public.parent.name)
     read_resource(link, "link")
-    code = qr_code(link)
-    is_code = out.suffix == ".svg"
-    out.write_text(code if is_code else printed_links(meaning.title, text, [link]), "utf-8")
+    if out.suffix == ".svg":
+        out.write_text(qr_code(link), "utf-8")
+        return
+    wording, below = wording_beside(public, asked) or Wording(), []
+    language = wording.language
+    if wording.about.organiser:
+        below.append(f"{wording.words_of(language)['asked_by']}: {wording.about.organiser}")
+    if asked.first.closes is not None:
+        until = "Open until" if language.partition("-")[0] == "en" else "→"
+        below.append(f"{until} {IN_UTC.moment(asked.first.closes)}")
+    page = printed_links(meaning.title, text, [link], language, below=below)
+    out.write_text(page, "utf-8")

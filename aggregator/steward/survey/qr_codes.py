@@ -77,7 +77,12 @@ def _runs(row: Iterable[int]) -> Iterator[tuple[int, int]]:
 
 
 def printed_links(
-    title: str, text: str, links: Sequence[str], lang: str = "en", note: str = ""
+    title: str,
+    text: str,
+    links: Sequence[str],
+    lang: str = "en",
+    note: str = "",
+    below: Sequence[str] = (),
 ) -> str:
     """Return a page to print: a sheet for one link, or a card to cut out for each of several.
 
@@ -87,6 +92,7 @@ def printed_links(
         links: The links, in the order of the cards.
         lang: The language of the words.
         note: What whoever prints the cards is told, on the screen only.
+        below: Lines below each link.
 
     Raises:
         ParameterError: There is no link, or one that no code can hold.
@@ -101,6 +107,7 @@ def printed_links(
             tag("p", isolated(text)),
             qr_code(link),
             tag("p", tag("code", link, dir="ltr")),
+            *(tag("p", isolated(line)) for line in below),
         )
         for number, link in enumerate(links)
     ]

@@ -76,7 +76,29 @@ def test_the_command_makes_a_sheet_or_the_code_alone(tmp_path: Path) -> None:
     assert made.returncode == 0, made.stderr
     run_here("survey", "sheet", task, "--link", LINK, "--out", code)
     assert code.read_text("utf-8") == qr_code(LINK)
-    assert sheet.read_text("utf-8") == printed_links("Visits", said, [LINK])
+    until = ["Open until 2027-11-01 00:00 UTC"]
+    assert sheet.read_text("utf-8") == printed_links("Visits", said, [LINK], below=until)
+
+
+@pytest.mark.parametrize(
+    ("language", "lines"),
+    [
+        ("en", ("Asked by: A &amp; B hospital", "Open until 2027-11-01 00:00 UTC")),
+        ("fr", ("Enquête menée par: A &amp; B hospital", "→ 2027-11-01 00:00 UTC")),
+    ],
+)
+def test_a_sheet_says_who_asks_and_until_when(
+    tmp_path: Path, language: str, lines: tuple[str, ...]
+) -> None:
+    task, sheet = task_in(tmp_path), tmp_path / "sheet.html"
+    survey = f'language = "{language}"\n{VISITS}{department()}'
+    about = '[about]\norganiser = "A & B hospital"\n'
+    task.with_name("survey.toml").write_text(survey + about, encoding="utf-8")
+    made = run_here("survey", "sheet", task, "--link", LINK, "--out", sheet)
+    assert made.returncode == 0, made.stderr
+    shown = sheet.read_text("utf-8")
+    assert all(shown.count(f">{line}</") == 1 for line in lines)
+    assert f'lang="{language}"' in shown
 
 
 @pytest.mark.parametrize(
