@@ -30,6 +30,9 @@ ASKING_ORDER = ("numbers", "sheet", "clock", "asking")
 SURVEY_ORDER = ("digest", *ASKING_ORDER, "answers", "meaning", "survey_client")
 """The files for surveys, which come after the first, too."""
 
+PERMITS_ORDER = ("digest", "permits")
+"""The files for tasks that count only reports with a permit, which come after the first, too."""
+
 _COMMENT = re.compile(r"^[ ]*/\*\*.*?\*/\n|^[ ]*//[^\n]*\n", re.MULTILINE | re.DOTALL)
 _TRAILING = re.compile(r"[ ]+// [^\n]*$", re.MULTILINE)
 _IMPORT = re.compile(r"^import [^;]*;\n", re.MULTILINE)
@@ -71,9 +74,15 @@ def joined_survey() -> str:
     return _beside("surveys for browsers", SURVEY_ORDER, "survey.js")
 
 
-def for_page(*, has_texts: bool) -> str:
+def joined_links() -> str:
+    """Return the part for personal links, which imports the module likewise, and no other part."""
+    return _beside("personal links for browsers", PERMITS_ORDER, "links.js")
+
+
+def for_page(*, has_texts: bool, has_permits: bool = False) -> str:
     """Return all that the page of a survey is made with, to be put before its own script."""
-    return _joined((*ORDER, *ASKING_ORDER, *(TEXT_ORDER if has_texts else ())))
+    more = (*(PERMITS_ORDER if has_permits else ()), *(TEXT_ORDER if has_texts else ()))
+    return _joined((*ORDER, *ASKING_ORDER, *dict.fromkeys(more)))
 
 
 def _beside(what: str, order: Sequence[str], index: str) -> str:

@@ -35,9 +35,9 @@ def secret_of(code: str) -> bytes:
 
     Raises `ParameterError` if it is none; the message does not have it.
     """
-    code = code.rpartition(LINKED)[2]
-    known = [_VALUES[letter] for letter in code.lower() if letter in _VALUES]
-    others = [letter for letter in code if letter.isalnum() and letter.lower() not in _VALUES]
+    code = code.lower().rpartition(LINKED)[2]
+    known = [_VALUES[letter] for letter in code if letter in _VALUES]
+    others = [letter for letter in code if letter.isalnum() and letter not in _VALUES]
     if len(known) != _COUNT or others:
         found = f"{len(known)} that are" + (f", and {len(others)} others" if others else "")
         raise ParameterError(f"permit: a code has {_COUNT} of the letters {_LETTERS}, not {found}")

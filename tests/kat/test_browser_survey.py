@@ -7,7 +7,10 @@ import pytest
 
 from aggregator.client.module import joined_module, joined_survey
 from aggregator.client.survey.asked_survey import AskedSurvey
+from aggregator.errors import ParameterError
+from aggregator.protocol.permit_codes import code_of, secret_of
 from aggregator.protocol.task_file import task_for_clients, tasks_to_json
+from tests.kat.test_permit_vectors import VECTORS
 from tests.support.node import MODULE, run_tests
 from tests.support.survey_cases import every_answer, surveys
 from tests.support.surveys import VISITS, department
@@ -39,6 +42,29 @@ def test_a_person_has_one_report_of_each_question_in_a_window_that_is_open(tmp_p
         )
     )
     run_tests("survey_client.mjs", SURVEY_VECTORS=str(given))
+
+
+def test_permits_are_made_of_a_code_as_in_python(tmp_path: Path) -> None:
+    code = VECTORS["code"]
+    others = [code[:place] + "z" + code[place + 1 :] for place in range(34) if code[place] != "-"]
+    others += [code[:-1], code + "0", code.replace("m", "u"), "é" + code, "#p=", ""]
+    for each in others:
+        with pytest.raises(ParameterError):
+            secret_of(each)
+    asked = asked_in(
+        VISITS.replace("[budget]", 'answers = "by invitation"\n[budget]') + department() + WORD
+    )
+    assert asked.task is not None
+    given = {
+        "vectors": VECTORS,
+        "others": others,
+        "second": code_of(bytes(16)),
+        "survey": json.loads(tasks_to_json([asked.task])),
+        "texts": texts_of(asked),
+        "now": 1000 * (asked.first.opens + 60),
+    }
+    (tmp_path / "vectors.json").write_text(json.dumps(given))
+    run_tests("permits.mjs", PERMIT_VECTORS=str(tmp_path / "vectors.json"))
 
 
 def texts_of(asked: AskedSurvey) -> dict[str, object]:

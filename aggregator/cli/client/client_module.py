@@ -16,6 +16,9 @@ def client_module(
     survey: Annotated[
         bool, typer.Option("--survey", help="The part for surveys, which imports ./prio.js.")
     ] = False,
+    links: Annotated[
+        bool, typer.Option("--links", help="The part for personal links, which imports ./prio.js.")
+    ] = False,
     text: Annotated[
         bool, typer.Option("--text", help="The part for text questions, which imports ./prio.js.")
     ] = False,
@@ -24,13 +27,21 @@ def client_module(
 
     The hash is for the integrity attribute of the element that loads it.
     """
-    from aggregator.client.module import integrity_of, joined_module, joined_survey, joined_text
+    from aggregator.client import module as browser
 
-    if survey and text:
-        raise ParameterError("survey: each part is a file of its own, so give this or --text")
-    module = joined_survey() if survey else joined_text() if text else joined_module()
+    parts = {
+        browser.joined_survey: survey,
+        browser.joined_text: text,
+        browser.joined_links: links,
+    }
+    asked = [part for part, is_asked in parts.items() if is_asked]
+    if len(asked) > 1:
+        raise ParameterError(
+            "survey: each part is a file of its own, so give one of this, --text and --links"
+        )
+    module = (asked or [browser.joined_module])[0]()
     if out is None:
         print(module, end="")
     else:
         out.write_text(module, encoding="utf-8")
-    print(integrity_of(module), file=sys.stderr)
+    print(browser.integrity_of(module), file=sys.stderr)

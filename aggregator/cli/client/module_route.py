@@ -5,12 +5,13 @@ from typing import Final
 from fastapi import APIRouter, Response, status
 
 from aggregator import __version__
-from aggregator.client.module import joined_module, joined_survey, joined_text
+from aggregator.client.module import joined_links, joined_module, joined_survey, joined_text
 
 PATH: Final = f"/module/{__version__}/prio.js"
 
 _FILES: Final = {
     "prio.js": joined_module,
+    "prio-links.js": joined_links,
     "prio-survey.js": joined_survey,
     "prio-text.js": joined_text,
 }
@@ -25,7 +26,7 @@ _HEADERS: Final = {
 
 
 def module_router() -> APIRouter:
-    """Return the route of the module, and of its parts for surveys and text questions."""
+    """Return the route of the module, and of its parts."""
     router = APIRouter(include_in_schema=False)
 
     @router.api_route("/module/{version}/{name}", methods=["GET", "HEAD"])

@@ -89,19 +89,21 @@ export class Asking {
    *
    * @param {Array} read as the sheet reads them
    * @param {string[]} written of each text question; null for none
-   * @param {object} of the parts of the person in them, the person, and the moment
+   * @param {object} of the parts of the person in them, the person, the moment, and the person's
+   *   link where tasks need a permit
    */
-  async make(read, written, { texts, person, moment }) {
+  async make(read, written, { texts, person, moment, link = null }) {
     // Without X25519 they would be stored, and never sent.
     await (await this.x25519.ephemeral()).exchange(new Uint8Array(32).fill(9));
     const isNamed = person !== null;
     const claim = isNamed ? this.claimOf(person, moment) : null;
     // As many reports where every answer is none: whoever sees them learns that they took part.
     const measurement = this.sheet.measurement(read);
-    const records = [
-      ...this.own.map((each) => each.make(measurement, { claim, at: moment })),
-      ...(await Promise.all(texts.map((text, i) => text.make(written[i], moment)))),
-    ];
+    const make = async (each) =>
+      each.make(measurement, { claim, at: moment, permit: await link?.permit(each.task, moment) });
+    const records = await Promise.all([
+      ...this.own.map(make), ...texts.map((text, i) => text.make(written[i], moment, link)),
+    ]);
     return [records, isNamed ? [this.answeredIn(person, moment)] : []];
   }
 }

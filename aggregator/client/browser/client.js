@@ -24,16 +24,6 @@ const MOST_CONFIG_BYTES = 65537;
 const DAY = 86_400_000; // how long keys are used, too
 const LONGEST_WAIT = 3_600_000; // a timer of more than 2^31 goes off at once
 
-/**
- * What a leader's word on a report means, as in `verdicts.py`. Any other word settles nothing before
- * it was said on several days: a leader with another task file, or a broken proxy, says so of all.
- */
-const VERDICTS = {
-  report_replayed: 'counted', '': 'counted', // there was none
-  batch_collected: 'late', report_dropped: 'late', task_expired: 'late',
-  report_too_early: 'early', task_not_started: 'early', unrecognizedTask: 'early',
-  outdated_config: 'outdated', hpke_unknown_config_id: 'outdated',
-};
 const NOTHING = { counted: 0, late: 0, refused: 0, reason: null };
 
 /** The network, or something in its place, has no usable answer now; it may later. */
@@ -60,6 +50,18 @@ const groupOf = ({ publicShare, leaderShare, helperShare }) => {
 };
 
 export class Client extends EventTarget {
+  /**
+   * What a leader's word on a report means, as in `verdicts.py`. Any other word settles nothing
+   * before it was said on several days: a leader with another task file, or a broken proxy, says so
+   * of all.
+   */
+  static verdicts = {
+    report_replayed: 'counted', '': 'counted', // there was none
+    batch_collected: 'late', report_dropped: 'late', task_expired: 'late',
+    report_too_early: 'early', task_not_started: 'early', unrecognizedTask: 'early',
+    outdated_config: 'outdated', hpke_unknown_config_id: 'outdated',
+  };
+
   /**
    * @param {import('./task.js').Task} task
    * @param {object} options see index.d.ts
@@ -94,24 +96,24 @@ export class Client extends EventTarget {
    * Make a report and store it.
    *
    * @param measurement as the task's type takes it
-   * @param {{claim?: string}} options `claim`: what may have only one report, such as a survey
+   * @param {object} options `claim`: what may have only one report, such as a survey; `permit`
    * @returns {Promise<string>} the report's key in the outbox
    */
-  async put(measurement, { claim = null } = {}) {
+  async put(measurement, options) {
     if ((await this.waiting()) >= this.maxReports) {
       throw new OutboxFull(`${this.maxReports} reports wait already`);
     }
-    const record = this.make(measurement, { claim });
+    const record = this.make(measurement, options);
     await this.outbox.add([record]);
     this.arm(0);
     return record.key;
   }
 
   /** Make a report for the outbox's `add`, which stores those of several tasks at once. */
-  make(measurement, { claim = null, at: now = this.now() } = {}) {
-    const prepared = prepare(this.task, measurement, this.task.time(now), this.entropy);
+  make(measurement, { claim = null, at: now = this.now(), permit } = {}) {
+    const prepared = prepare(this.task, measurement, this.task.time(now), this.entropy, permit?.id);
     return {
-      ...prepared, key: toBase64Url(prepared.id), task: this.task.id, created: now,
+      ...prepared, ...permit, key: toBase64Url(prepared.id), task: this.task.id, created: now,
       claim: claim === null ? null : `${this.task.id} ${claim}`,
       configs: null, body: null, attempts: 0, due: 0,
     };
@@ -263,7 +265,7 @@ export class Client extends EventTarget {
   async concludeAll(records, known, left) {
     const outdated = [];
     for await (const [record, error] of this.post(records)) {
-      if (VERDICTS[error] === 'outdated') {
+      if (Client.verdicts[error] === 'outdated') {
         outdated.push(record);
       } else {
         left.delete(record);
@@ -316,7 +318,7 @@ export class Client extends EventTarget {
 
   /** Settle a report that the leader has decided, or declined on several days; or let it wait. */
   async conclude(record, error, known) {
-    const verdict = VERDICTS[error];
+    const verdict = Client.verdicts[error];
     if (verdict in known) return this.settle(record, verdict, verdict === 'counted' ? null : error, known);
     record.declined = [...new Set(record.declined).add(Math.floor(this.now() / DAY))];
     if (record.declined.length > 4) { // more days than a long weekend has

@@ -132,6 +132,12 @@ export function preferredConfig(list: Uint8Array): HpkeConfig;
 /** Why reports were refused, from a leader's answer to an upload, by id in base64url. */
 export function uploadErrors(task: Task, answer: Uint8Array): Map<string, string>;
 
+/** What a task that counts only reports with a permit needs of each: see `Link` of surveys. */
+export interface Permit {
+  id: Uint8Array;
+  extensions: Uint8Array;
+}
+
 export type State = 'waiting' | 'counted' | 'late' | 'refused';
 
 export interface Outcome {
@@ -251,7 +257,7 @@ export class Client extends EventTarget {
    * @param options `claim`: what may have only one report, such as a survey and a week
    * @throws {MeasurementError | AlreadyAnswered | OutboxFull}
    */
-  put(measurement: Measurement, options?: { claim?: string | null }): Promise<string>;
+  put(measurement: Measurement, options?: { claim?: string | null; permit?: Permit }): Promise<string>;
   /**
    * Make a report without storing it: the outbox's `add` stores those of several tasks at once.
    *

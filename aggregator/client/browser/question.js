@@ -208,21 +208,22 @@ export class TextClient {
     return this.client.claimed(this.claimOf(this.client.task.time(moment)));
   }
 
-  /** Make a report of an answer of now, or of null for none, for the outbox's `add`. */
-  async make(answer, at) {
+  /**
+   * Make a report of an answer of a moment, or of null for none, for the outbox's `add`; of now,
+   * unless one is given. The tasks may need a permit: of the person's `link`.
+   */
+  async make(answer, moment = this.client.now(), link = null) {
     if (answer !== null && typeof answer !== 'string') {
       throw new TypeError('answer must be a string, or null');
     }
-    for (;;) {
-      const place = this.at(this.client.task.time(at ?? this.client.now()));
-      const bucket = await [this.question, ...this.spelled][place].bucket(this.place, answer);
-      const record = this.clients[place].make(bucket, { at });
-      if (this.at(record.time) !== place) continue; // another window has begun
-      // One claim for the question and its spellings: a person pays for one report of a window.
-      record.claim = `${this.client.task.id} ${this.claimOf(record.time)}`;
-      record.also = this.claimsBeside(record.created);
-      return record;
-    }
+    const place = this.at(this.client.task.time(moment)), client = this.clients[place];
+    const bucket = await [this.question, ...this.spelled][place].bucket(this.place, answer);
+    const permit = await link?.permit(client.task, moment);
+    const record = client.make(bucket, { at: moment, permit });
+    // One claim for the question and its spellings: a person pays for one report of a window.
+    record.claim = `${this.client.task.id} ${this.claimOf(record.time)}`;
+    record.also = this.claimsBeside(record.created);
+    return record;
   }
 
   /**

@@ -30,9 +30,9 @@ export const random = (size) => {
  * answer, since a second report of the same measurement could be counted a second time.
  *
  * @param {bigint} time in the task's units
+ * @param {Uint8Array} id that of a permit, if the task needs one
  */
-export function prepare(task, measurement, time, entropy = random) {
-  const id = entropy(16);
+export function prepare(task, measurement, time, entropy = random, id = entropy(16)) {
   const rand = entropy(task.prio3.randSize);
   const { publicShare, inputShares } = task.prio3.shard(task.ctx, measurement, id, rand);
   rand.fill(0);
@@ -46,11 +46,11 @@ export function prepare(task, measurement, time, entropy = random) {
  * @param {[object, object]} configs the leader's and the helper's
  */
 export async function sealReport(task, prepared, configs, x25519 = webCrypto) {
-  const { id, time, publicShare, leaderShare, helperShare } = prepared;
+  const { id, time, publicShare, leaderShare, helperShare, extensions = [] } = prepared;
   const open = joined([id, number(time, 8), [0, 0], opaque(publicShare)]);
   const aad = joined([task.idBytes, task.configuration, open]);
-  const sealed = async (role, config, share) => {
-    const plaintext = joined([[0, 0], opaque(share)]);
+  const sealed = async (role, config, share, more = []) => {
+    const plaintext = joined([opaque(more, 2), opaque(share)]);
     const info = joined([text(`${task.tag} input share`), [CLIENT, role]]);
     const { enc, payload } = await seal(config, info, aad, plaintext, x25519);
     plaintext.fill(0);
@@ -59,7 +59,7 @@ export async function sealReport(task, prepared, configs, x25519 = webCrypto) {
   return joined([
     open,
     await sealed(LEADER, configs[0], leaderShare),
-    await sealed(HELPER, configs[1], helperShare),
+    await sealed(HELPER, configs[1], helperShare, extensions),
   ]);
 }
 

@@ -59,7 +59,7 @@ export function readSections(reader) {
     if (!isRight(section, sections)) fault(`section ${sections.length} is none`);
     sections.push(section);
     length += layoutOf([section]).length;
-    if (length > MOST_RESIDUES) fault('sections are too large');
+    if (length > MOST_RESIDUES) fault('the task is too large');
   }
   if (!length) fault('there must be at least one section');
   return sections;

@@ -137,7 +137,9 @@ export class Survey extends Asking {
   }
 
   /** @see survey.d.ts */
-  async put(answers, { claim = '', at = this.now() } = {}) {
+  async put(answers, { claim: named, at = this.now(), link = null } = {}) {
+    const claim = named === undefined ? link?.name ?? '' : named;
+    if (this.first.permits && !link) throw new TypeError('link: the survey counts only answers with one');
     if (claim !== null && typeof claim !== 'string') {
       throw new TypeError('claim must be text that names a person, or null for an unknown one');
     }
@@ -158,7 +160,7 @@ export class Survey extends Asking {
     if ((await client.waiting()) >= client.maxReports) {
       throw new OutboxFull(`${client.maxReports} reports wait already`);
     }
-    const [records, claims] = await this.make(read, written, { texts, person: claim, moment });
+    const [records, claims] = await this.make(read, written, { texts, person: claim, moment, link });
     await this.outbox.add(records, claims);
     // A page may be left at once, and what has begun to be sent outlives it.
     if (this.isStarted && globalThis.document) this.leave();

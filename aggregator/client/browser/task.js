@@ -47,6 +47,9 @@ const PROFILES = {
 };
 
 export class Task {
+  /** What reads further task extensions, by type: a file that few pages need adds its own. */
+  static readers = {};
+
   /**
    * @param {{id: string, configuration: string, profile?: string}} task the first two in base64url;
    *   `profile` is the draft that the aggregators speak
@@ -108,7 +111,7 @@ export class Task {
         this.policy = policy;
         if (policy.group) this.placeAt = before + placeAt;
       } else {
-        fault(`task extension ${type} is not known`);
+        (Task.readers[type] ?? fault(`task extension ${type} is not known`))(data, this);
       }
     }
   }
@@ -125,7 +128,7 @@ export class Task {
 }
 
 /** A resource of an aggregator, whose address may end with a slash or without. */
-export const resource = (base, path) => (base.endsWith('/') ? base : `${base}/`) + path;
+export const resource = (base, path) => base.replace(/\/?$/, '/') + path;
 
 /** A URL of what the aggregators' `urls.py` allows, whose host browsers do not read as another. */
 function endpoint(reader, name) {
@@ -153,7 +156,7 @@ function prio3Of(code, configuration) {
   }
   reader.finish();
   const { length, max_weight: weight, max_measurement: largest } = parameters;
-  if (weight > length) fault('max_weight must be at most the length');
+  if (weight > length) fault('max_weight must be at most length');
   if (name === 'Sum' && largest >= 2n ** 63n) fault('max_measurement must be below 2^63');
   // Before anything is made of that size.
   if (length > MAX_SHARE || parameters.chunk_length > MAX_SHARE) fault('the task is too large');
@@ -183,7 +186,7 @@ function sharesOf(reader) {
   const runs = [];
   let sections = 0, top = 0n, bottom = 1n;
   for (let left = reader.number(2); left > 0; left--) {
-    const count = reader.number(2), share = rational(reader, 'shares') ?? fault('shares: one is empty');
+    const count = reader.number(2), share = rational(reader, 'shares') ?? fault('shares must add up to 1');
     sections += count;
     if (count === 0 || sections > MAX_SHARES) fault(`shares must be 1 to ${MAX_SHARES}`);
     if (runs.at(-1)?.[1] === share) fault('shares: neighbouring runs must differ');
@@ -206,8 +209,8 @@ function policyOf(reader, sectionCount) {
   if (more < 0 || more > BY_SECTION + IN_GROUP) {
     fault('the privacy policy is not known');
   }
-  const row = MECHANISMS[reader.number(1)] ?? fault('the privacy mechanism is not known');
-  if (reader.number(1) !== 1) fault('the neighbour relation is not known');
+  const row = MECHANISMS[reader.number(1)] ?? fault('the privacy policy is not known');
+  if (reader.number(1) !== 1) fault('the privacy policy is not known');
   const [mechanism, ...needed] = row;
   const policy = { mechanism };
   for (const name of ['epsilon', 'delta', 'rho']) {
@@ -253,7 +256,7 @@ function policyOf(reader, sectionCount) {
     policy.suppressAtOrBelow = reader.number(8);
     rational(reader, 'assumed_probability');
   } else if (shown !== 0) {
-    fault('what the policy shows is not known');
+    fault('the privacy policy is not known');
   }
   reader.finish();
   return [policy, placeAt];

@@ -1,4 +1,5 @@
 import type {
+import type { Link } from './links.js';
   Client, ClientOptions, Entropy, Outbox, OutboxRecord, Outcome, Task,
 } from './index.js';
 
@@ -96,7 +97,7 @@ export class TextClient {
    */
   answered(moment?: number): Promise<Outcome | null>;
   /** Make a report of any string, or of no answer, for `add` of the outbox, beside others. */
-  make(answer: string | null, moment?: number): Promise<OutboxRecord>;
+  make(answer: string | null, moment?: number, link?: Link | null): Promise<OutboxRecord>;
   /**
    * Make a report of any string, or of no answer, and store it.
    *

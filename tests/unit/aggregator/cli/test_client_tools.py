@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from aggregator.client.module import integrity_of, joined_survey, joined_text
+from aggregator.client.module import integrity_of, joined_links, joined_survey, joined_text
 from tests.support.commands import run_here
 from tests.support.survey_folders import write_survey_folder
 from tests.support.surveys import VISITS, department
@@ -40,9 +40,13 @@ def test_the_module_is_written_with_the_hash_by_which_a_page_holds_on_to_it(
     done = run_here("client-module", "--out", out)
     assert done.stderr.strip() == integrity_of(out.read_text("utf-8"))
     assert run_here("client-module").stdout == out.read_text("utf-8")
-    for option, text in (("--text", joined_text()), ("--survey", joined_survey())):
+    for option, text in (
+        ("--text", joined_text()),
+        ("--survey", joined_survey()),
+        ("--links", joined_links()),
+    ):
         part = run_here("client-module", option)
         assert part.stderr.strip() == integrity_of(part.stdout)
         assert part.stdout == text
     both = run_here("client-module", "--survey", "--text")
-    assert (both.returncode, both.stderr.count("give this or --text")) == (2, 1)
+    assert (both.returncode, both.stderr.count("give one of this")) == (2, 1)
