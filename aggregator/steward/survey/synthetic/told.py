@@ -33,7 +33,8 @@ class Told:
         return cls(
             windows,
             tuple(
-                f"{each:%Y-%m-%d}" if each.time() == time() else each.isoformat() for each in starts
+                each.date().isoformat() if each.time() == time() else each.isoformat()
+                for each in starts
             ),
             guarantee,
             tuple(map(release_of, batches)),
