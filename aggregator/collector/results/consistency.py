@@ -24,7 +24,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from aggregator.collector.results.batches import Batch
-from aggregator.collector.results.values import Exact, Noised, combination
+from aggregator.collector.results.values import Exact, Noised, combination, shared
 from aggregator.dp.decimals import integer_in
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
@@ -95,11 +95,16 @@ class Consistent:
         size = rows * columns
         each = Fraction(1, size)
         whole = combination((cell, each) for cell in own)
-        mean = whole + Fraction(self.report_count, size)
+        mean = shared(whole + Fraction(self.report_count, size))
         # The interaction is the cell less the means of its row and column, and the table's mean.
         of = self._less(self._deviations(table.of), self._margin(table, number, table.of), columns)
         by = self._less(self._deviations(table.by), self._margin(table, number, table.by), rows)
         of = [combination([(row, 1), (mean, 1)]) for row in of]
+        # Of few rows or few columns, each is in many cells.
+        if rows < columns:
+            of = [shared(row) for row in of]
+        else:
+            by = [shared(column) for column in by]
         return [
             [(of[row], 1), (by[column], 1), (own[row * columns + column], 1)]
             for row, column in itertools.product(range(rows), range(columns))
@@ -142,7 +147,7 @@ class Consistent:
             for entry in range(entries)
         ]
         each = Fraction(-1, entries)
-        centre = combination((mean, each) for mean in means)
+        centre = shared(combination((mean, each) for mean in means))
         return [combination([(centre, 1), (mean, 1)]) for mean in means]
 
     def _margin(self, table: PairTable, index: int, number: int) -> list[Noised]:

@@ -28,6 +28,7 @@ from aggregator.collector.results.intervals import (
     Bound,
     ConfidenceInterval,
 )
+from aggregator.collector.results.shared_terms import Adder, Commons, SharedTerms, Weight
 from aggregator.collector.results.sums import Method, SumLaw, check_confidence
 from aggregator.dp.certified import exp, ln, round_up
 from aggregator.dp.laws import NoiseLaw
@@ -42,9 +43,6 @@ NOT_LINEAR = (
 )
 
 Exact: TypeAlias = int | Fraction | Decimal
-
-Weight: TypeAlias = int | Fraction
-"""A coefficient; whole numbers are integers, which are many times faster."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -252,8 +250,8 @@ def combination(
     parts: Iterable[tuple[Noised, Exact]], *, label: str = "", unit: str = ""
 ) -> Noised:
     """Return the sum of values with exact coefficients, in one pass, or raise `ParameterError`."""
-    value, terms = Fraction(0), dict[Source, Weight]()
-    add = _Adder()
+    value, terms, common = Fraction(0), dict[Source, Weight](), Commons[Source]()
+    add = Adder()
     for part, given in parts:
         check_noised(part)
         exact = rational(given)
@@ -261,37 +259,23 @@ def combination(
         value += factor * part.value
         if not factor:
             continue
-        if factor == 1 and not terms:
-            # Copying a long sum is cheap, so callers put the sum that many share first.
-            terms = dict(part.terms)
-            continue
-        products = dict[int, Weight]()
-        for source, weight in part.terms.items():
-            added = products.get(id(weight))
-            if added is None:
-                added = products[id(weight)] = factor if weight == 1 else factor * weight
-            found = terms.get(source)
-            terms[source] = added if found is None else add(found, added)
+        own = part.terms
+        if isinstance(own, SharedTerms):
+            for key, (shared, times) in own.common.items():
+                before = common[key][1] if key in common else 0
+                common[key] = shared, before + factor * times
+            own = own.own
+        add.multiple(terms, own, factor)
     kept = terms if add.is_never_zero else {each: size for each, size in terms.items() if size}
-    return Noised(value, kept, label=label, unit=unit)
+    common = {key: each for key, each in common.items() if each[1]}
+    return Noised(value, SharedTerms(kept, common) if common else kept, label=label, unit=unit)
 
 
-class _Adder:
-    """Adds weights, many of which are equal: each pair of objects is added only once."""
-
-    def __init__(self) -> None:
-        # The addends are kept with the sum, so that no other object gets their identity.
-        self._sums: dict[tuple[int, int], tuple[Weight, Weight, Weight]] = {}
-        self.is_never_zero = True
-
-    def __call__(self, one: Weight, other: Weight) -> Weight:
-        found = self._sums.get((id(one), id(other)))
-        if found is None:
-            made = one + other
-            made = made.numerator if made.denominator == 1 else made
-            found = self._sums[id(one), id(other)] = one, other, made
-            self.is_never_zero = self.is_never_zero and bool(made)
-        return found[2]
+def shared(value: Noised) -> Noised:
+    """Return the same value, whose noise is kept once for all that is calculated from it."""
+    terms = value.terms if isinstance(value.terms, SharedTerms) else SharedTerms(value.terms, {})
+    common = {**terms.common, id(terms.own): (terms.own, 1)}
+    return dataclasses.replace(value, terms=SharedTerms({}, common))
 
 
 def total(values: Iterable[Noised], *, label: str = "", unit: str | None = None) -> Noised:

@@ -21,6 +21,7 @@ from aggregator.collector.results import (
     combination,
 )
 from aggregator.collector.results.differences import QuantileDifference, difference
+from aggregator.collector.results.shared_terms import SharedTerms
 from aggregator.collector.results.values import Source
 from aggregator.dp.by_section import Base, BySection, equal_errors, with_gaussian_epsilon
 from aggregator.dp.certified import to_float
@@ -60,9 +61,8 @@ _NOTHING, _ENOUGH = Fraction(2, 5), 1000
 _MOST_BINS = 1000
 """With more bins than this, a bin more or less is no matter."""
 
-_MOST_BEST = 300
-"""Up to this many entries, the error of one question by itself is that of the best estimates; with
-more, they are hardly better than the values that are released."""
+_MOST_DRAWN = 300
+"""Noise is drawn for quantities with no more draws in them."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -241,8 +241,6 @@ def typical_sums(sheet: Sheet, mechanism: Mechanism, people: int) -> Sums:
         Noised(value, {} if law is None else {Source(place, law): 1})
         for place, (value, law) in enumerate(zip(typical, laws, strict=True))
     ]
-    if len(sheet.parts) == 1 and len(values) > _MOST_BEST:
-        return Sums(values, values, people)
     return sheet.sums(values, people)
 
 
@@ -274,13 +272,21 @@ def _key(quantity: Quantity) -> object:
     """Return what the width of a quantity's interval depends on, among those of one part."""
     match quantity:
         case Noised():
-            return quantity.law
+            return _noise(quantity)
         case Ratio(numerator=over, denominator=under):
-            return over.value, under.value, len(over.terms), len(under.terms), *quantity.limits
+            return over.value, under.value, _noise(over), _noise(under), *quantity.limits
         case VarianceOfSome(people=people, sum_=sum_, squares=squares):
             return people.value, sum_.value, squares.value, people.law, squares.law
         case _:
             return id(quantity)
+
+
+def _noise(value: Noised) -> object:
+    """Return what only values whose noise is alike have in common."""
+    terms = value.terms
+    if isinstance(terms, SharedTerms):
+        return terms.alike(lambda source: id(source.law))
+    return value.law
 
 
 def _linear(quantity: Quantity) -> Fraction:
@@ -330,7 +336,7 @@ def _depends_on_noise(quantity: Quantity, half: Fraction) -> bool:
         case _:
             low, high = quantity.limits
             is_wide = math.isfinite(high - low) and half > _WIDE * (Fraction(high) - Fraction(low))
-            return is_wide and len(quantity.sources()) <= _MOST_BEST
+            return is_wide and len(quantity.sources()) <= _MOST_DRAWN
 
 
 def _drawn(quantity: Quantity, made: "np.random.Generator") -> Quantity:
