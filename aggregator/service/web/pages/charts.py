@@ -196,18 +196,21 @@ def _over_time(marks: Sequence[Mark], title: str, unit: str, room: _Room) -> Htm
     ends = [(0, "start"), (len(marks) - 1, "end")] if len(marks) > 1 else [(0, "start")]
     if not room.is_narrow and len(marks) % 2 and len(marks) > 1:
         ends.insert(1, (len(marks) // 2, "middle"))
-    parts += [
-        tag(
-            "text",
-            _shortened(marks[index].label),
-            x=places[index],
-            y=height + 20 + (16 if room.is_narrow and index else 0),
-            text_anchor=at,
+    names = [(index, at, _lines(marks[index].label, _LONGEST)) for index, at in ends if marks]
+    rows = 0
+    for index, at, lines in names:
+        first = rows if room.is_narrow else 0  # one below the other where there is no room beside
+        parts.append(
+            _text(lines, marks[index].label, places[index], height + 20 + _LINE * first, at)
         )
-        for index, at in ends
-        if marks
-    ]
-    return _svg(height + _AXIS + 8, title, _described(marks, unit), *parts, width=width)
+        rows = max(rows, first + len(lines))
+    return _svg(
+        height + _AXIS + 8 + _LINE * max(0, rows - 2),
+        title,
+        _described(marks, unit),
+        *parts,
+        width=width,
+    )
 
 
 def _begins_at_zero(marks: Sequence[Mark]) -> bool:
@@ -373,16 +376,25 @@ def _grid(scale: _Scale, bottom: float, unit: str, width: float) -> Html:
 
 
 def _label(text: str, x: float, middle: float, longest: int) -> Html:
-    """Return a bar's name before it: all of it if two lines have room for that."""
+    """Return a bar's name before it."""
+    lines = _lines(text, longest)
+    return _text(lines, text, x, middle + 4 - _LINE * (len(lines) - 1) / 2, "end")
+
+
+def _lines(text: str, longest: int) -> list[str]:
+    """Return all of a name if two lines have room for that."""
     lines = textwrap.wrap(_shortened(text, _LABEL_LINES * longest), longest) or [""]
     if len(lines) > _LABEL_LINES:  # words that leave a line half empty
         lines = [
             *lines[: _LABEL_LINES - 1],
             _shortened(" ".join(lines[_LABEL_LINES - 1 :]), longest),
         ]
-    top = middle + 4 - _LINE * (len(lines) - 1) / 2
+    return lines
+
+
+def _text(lines: Sequence[str], whole: str, x: float, top: float, anchor: str) -> Html:
     said = (tag("tspan", line, x=x, y=top + _LINE * place) for place, line in enumerate(lines))
-    return tag("text", tag("title", text), *said, text_anchor="end")
+    return tag("text", tag("title", whole), *said, text_anchor=anchor)
 
 
 def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> Html:
@@ -404,7 +416,7 @@ def _svg(height: float, title: str, description: str, *parts: Html, width: float
 
 def _described(marks: Sequence[Mark], unit: str, truths: Sequence[float] = ()) -> str:
     said = [
-        f"{_shortened(mark.label)}: "
+        f"{mark.label}: "
         + ("no estimate" if mark.value is None else f"{_number(mark.value)} {unit}".strip())
         + f", from {_number(mark.low)} to {_number(mark.high)}"
         + ("" if truth is None else f", in truth {_number(truth)}")

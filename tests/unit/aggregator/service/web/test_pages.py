@@ -177,6 +177,24 @@ def test_a_line_over_time_begins_at_zero_or_says_where_it_begins(
         assert said == ([] if begins_at is None else [begins_at])
 
 
+@pytest.mark.parametrize(
+    "period",
+    ["Made up: 2026-11-16 to 2026-11-22", "2026-11-28 10:00 to 2026-11-28 11:00 UTC"],
+)
+def test_a_line_over_time_says_whole_when_it_begins_and_ends(period: str) -> None:
+    chart = over_time([Mark(period, value, 0, 9) for value in (3.0, 4.0, 5.0)], "title")
+    for drawn, most in ((chart.wide, 3), (chart.narrow, 2)):
+        root = ET.fromstring(drawn)  # noqa: S314  our own
+        names = [[*each.iter("tspan")] for each in root.findall("text")]
+        names = [each for each in names if each]
+        assert [" ".join(str(line.text) for line in each) for each in names] == [period] * most
+        heights = [float(line.attrib["y"]) for each in names for line in each]
+        assert max(heights) < float(root.attrib["viewBox"].split()[3])
+        if chart.narrow == drawn:
+            assert len({*heights}) == len(heights)  # one below the other
+        assert period in (root.findtext("desc") or "")
+
+
 def test_numbers_stand_below_each_other_and_other_cells_at_the_left() -> None:
     rows = [("a", "1,234", "5", isolated("7")), ("b", "-0.5", "none", isolated("8"))]
     page = Page(table("counts", ("label", "value", "low", "text"), rows))
