@@ -55,6 +55,10 @@ TASK_EXTENSION_PERMITS = 0xFF51
 REPORT_EXTENSION_PERMIT = 0xFF51
 """A permit's opening, in the Helper's input share alone. Our own code point, too."""
 
+REPORT_EXTENSION_SIGNATURE = 0xFF52
+"""The signature of a signed permit, in public. Of another type than the opening, since DAP lets no
+type stand in both lists. Our own code point, too."""
+
 ERROR_NAMESPACE = "urn:ietf:params:ppm:dap:error:"
 """Prefix of an error's token in a problem document's type, in every draft."""
 

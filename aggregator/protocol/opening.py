@@ -4,7 +4,7 @@ Source: DAP, "Input Share Decryption" and "Input Share Validation".
 """
 
 import dataclasses
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Mapping
 from typing import Self
 
 import numpy as np
@@ -22,7 +22,8 @@ from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import Time
 from aggregator.protocol.permits import SIZE as PERMIT_SIZE
 from aggregator.protocol.permits import extensions_with
-from aggregator.protocol.reports import Timely
+from aggregator.protocol.reports import Timely, windows_at
+from aggregator.protocol.signed_permits import fault_of as fault_of_signature
 from aggregator.protocol.task import Task
 
 
@@ -71,7 +72,7 @@ def open_shares(
     frame = _Frame.of(task, role)
     input_shares, faults = frame.removed_from(plaintexts)
     if frame.permit_size:
-        faults |= _other_permits(task, frame, plaintexts, strings(sealed.nonces[places]), faults)
+        faults |= _other_permits(task, frame, plaintexts, sealed.take(places), faults)
     rejected |= {opened[place]: fault for place, fault in faults.items()}
     kept = [place for place in range(len(opened)) if place not in faults]
     rows = np.array([opened[place] for place in kept], np.intp)
@@ -173,20 +174,42 @@ _PERMIT_START = 6
 
 
 def _other_permits(
-    task: Task, frame: _Frame, plaintexts: ByteRows, ids: Sequence[bytes], faults: Container[int]
+    task: Task,
+    frame: _Frame,
+    plaintexts: ByteRows,
+    shares: ShareColumns,
+    faults: Container[int],
 ) -> dict[int, ReportError]:
-    """Return the errors of reports whose ids are not those of their permits, by their places."""
-    permits = task.permits
+    """Return the errors of reports whose permits are not theirs, or not signed, by their places."""
+    permits, keys = task.permits, task.issuer_keys
     if permits is None:
         return {}
-    id_of = permits.report_id
-    return {
-        place: ReportError.PERMIT_UNKNOWN
-        for place, (opening, report_id) in enumerate(
-            zip(frame.openings(plaintexts), ids, strict=True)
-        )
-        if id_of(opening) != report_id and place not in faults
-    }
+    id_of, ids = permits.report_id, strings(shares.nonces)
+    if keys is None:
+        return {
+            place: ReportError.PERMIT_UNKNOWN
+            for place, (opening, report_id) in enumerate(
+                zip(frame.openings(plaintexts), ids, strict=True)
+            )
+            if id_of(opening) != report_id and place not in faults
+        }
+    found: dict[int, ReportError] = {}
+    each = zip(
+        ids,
+        frame.openings(plaintexts),
+        windows_at(task, shares.times.tolist()),
+        shares.signatures,
+        strict=True,
+    )
+    for place, (report_id, opening, window, signature) in enumerate(each):
+        if place in faults:
+            continue
+        fault = fault_of_signature(permits, keys, window, report_id, signature)
+        if fault is None and id_of(opening, window) != report_id:
+            fault = ReportError.PERMIT_UNKNOWN
+        if fault is not None:
+            found[place] = fault
+    return found
 
 
 def _fault_of(plaintext: bytes, *, has_permit: bool) -> ReportError:

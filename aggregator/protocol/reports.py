@@ -21,12 +21,14 @@ from aggregator.dap.messages import (
     UploadedReport,
     input_share_aad,
 )
+from aggregator.dap.messages.sized import SIGNATURE_START
 from aggregator.dap.profile import Role
 from aggregator.dap.report_errors import AnyReportError, ReportError
 from aggregator.dap.times import Time
 from aggregator.protocol.permits import SIZE as PERMIT_SIZE
-from aggregator.protocol.permits import check_openings, extensions_with
+from aggregator.protocol.permits import check_openings, extensions_signed, extensions_with
 from aggregator.protocol.replay import Timing, refusal
+from aggregator.protocol.signed_permits import SIGNATURE_SIZE, check_signatures, fault_of
 from aggregator.vdaf.prio3 import Prio3, ShareDecodeError
 
 if TYPE_CHECKING:
@@ -77,34 +79,46 @@ def prepare_reports(
     time: Time,
     entropy: Entropy,
     openings: Sequence[bytes] | None = None,
+    signatures: Sequence[bytes] | None = None,
 ) -> list[PreparedReport]:
     """Shard each measurement into its own report, with a fresh id and fresh randomness.
 
-    If the task has permits, its reports have the ids of `openings`, a permit each.
+    If the task has permits, its reports have the ids of `openings`, a permit each; and if permits
+    are signed, `signatures` of those ids.
 
     Raises:
         ParameterError: A measurement is out of range; the message names its index and the limit. Or
             there are not as many permits as reports.
     """
     permits: Sequence[bytes | None] = [None] * len(measurements)
+    signed = permits
     if task.permits is None:
         report_ids = [entropy.bytes(task.prio3.nonce_size) for _ in measurements]
     else:
         permits = check_openings(openings, len(measurements))
-        report_ids = [task.permits.report_id(each) for each in permits]
+        window = task.permit_window_at(time)
+        report_ids = [task.permits.report_id(each, window) for each in permits]
+        if task.permits.is_signed:
+            signed = check_signatures(signatures, len(measurements))
     rands = [entropy.bytes(task.prio3.rand_size) for _ in measurements]
     shards = task.prio3.shard(task.ctx, measurements, report_ids, rands)
     leader_shares, helper_shares = shards.input_shares
     return [
         PreparedReport(
-            ReportMetadata(ReportId(report_id), time),
+            ReportMetadata(ReportId(report_id), time, extensions_signed(signature)),
             public_share,
             leader_share,
             helper_share,
             opening,
         )
-        for report_id, public_share, leader_share, helper_share, opening in zip(
-            report_ids, shards.public_shares, leader_shares, helper_shares, permits, strict=True
+        for report_id, public_share, leader_share, helper_share, opening, signature in zip(
+            report_ids,
+            shards.public_shares,
+            leader_shares,
+            helper_shares,
+            permits,
+            signed,
+            strict=True,
         )
     ]
 
@@ -176,14 +190,16 @@ def report_sizes(task: Task) -> ReportSizes:
     A sealed input share is a list of extensions, empty but for the helper's permit if the task has
     any, the share with its length prefix, and the AEAD tag.
     """
-    return _sizes_of(task.prio3, 0 if task.permits is None else _PERMIT)
+    if task.permits is None:
+        return _sizes_of(task.prio3, 0, 0)
+    return _sizes_of(task.prio3, _PERMIT, SIGNATURE_SIZE if task.permits.is_signed else 0)
 
 
 _PERMIT = len(encode(extensions_with(bytes(PERMIT_SIZE))[0]))
 
 
 @lru_cache(maxsize=1024)
-def _sizes_of(prio3: Prio3, permit: int) -> ReportSizes:
+def _sizes_of(prio3: Prio3, permit: int, signature: int) -> ReportSizes:
     from aggregator.vdaf import ping_pong
 
     added = len(encode(PlaintextInputShare((), b"?"))) - 1 + TAG_SIZE
@@ -193,6 +209,7 @@ def _sizes_of(prio3: Prio3, permit: int) -> ReportSizes:
         helper_payload=prio3.input_share_size(1) + added + permit,
         verify_payload=ping_pong.message_size(prio3.verifier_share_size),
         permit=permit,
+        signature=signature,
     )
 
 
@@ -238,9 +255,16 @@ def is_none_refused(
 
     Source: DAP, "Leader Behavior" (of uploads).
     """
-    return {*reports.leader_shares.config_ids}.issubset(config_ids) and not any(
+    if not {*reports.leader_shares.config_ids}.issubset(config_ids) or any(
         timely.refusal(task, Time(units)) for units in {*reports.times}
-    )
+    ):
+        return False
+    permits, keys = task.permits, task.issuer_keys
+    if permits is None or keys is None:
+        return True
+    signatures = reports.leader_shares.signatures
+    each = zip(windows_at(task, reports.times), reports.ids, signatures, strict=True)
+    return not any(fault_of(permits, keys, *of_report) for of_report in each)
 
 
 def _fault_of_upload(
@@ -252,7 +276,18 @@ def _fault_of_upload(
         return ReportError.UNSUPPORTED_EXTENSION
     if report.encoding is None:
         return ReportError.PERMIT_MISSING if report.lacks_permit else ReportError.INVALID_MESSAGE
-    return timely.refusal(task, report.time)
+    untimely = timely.refusal(task, report.time)
+    if untimely is not None or task.permits is None or task.issuer_keys is None:
+        return untimely
+    signature = report.encoding[SIGNATURE_START : SIGNATURE_START + SIGNATURE_SIZE]
+    window = task.permit_window_at(report.time)
+    return fault_of(task.permits, task.issuer_keys, window, report.report_id.value, signature)
+
+
+def windows_at(task: Task, times: Sequence[int]) -> list[int]:
+    """Return the number of the window of each time, in the task's units."""
+    of_time = {units: task.permit_window_at(Time(units)) for units in {*times}}
+    return [of_time[units] for units in times]
 
 
 def report_error(error: ReportRejected) -> ReportError:

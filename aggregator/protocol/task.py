@@ -32,6 +32,7 @@ from aggregator.protocol.batch_modes import Batching
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.leader_selected import LeaderSelected
 from aggregator.protocol.permits import Permits
+from aggregator.protocol.signed_permits import IssuerKeys
 from aggregator.protocol.time_interval import TimeInterval
 from aggregator.untrusted_text import escaped, first_unsafe_member, is_unsafe
 from aggregator.vdaf.aggregation_parameter import AggregationParameter
@@ -69,6 +70,7 @@ class Task:
     profile: Profile = DAP_18
     token_header: TokenHeader = TokenHeader.AUTHORIZATION
     permits: Permits | None = None
+    issuer_keys: IssuerKeys | None = None
 
     @classmethod
     def create(
@@ -81,6 +83,7 @@ class Task:
         meaning: str = "",
         profile: Profile = DAP_18,
         token_header: TokenHeader = TokenHeader.AUTHORIZATION,
+        issuer_keys: IssuerKeys | None = None,
     ) -> Self:
         """Return the task, checked.
 
@@ -95,6 +98,7 @@ class Task:
             profile: The draft that all parties of the task follow. It is not part of the
                 configuration, but is bound into everything that is sealed.
             token_header: Where leader and collector show their tokens.
+            issuer_keys: The keys of signed permits, whose digest the configuration has.
 
         Raises:
             ParameterError: The task cannot be run; the message names the setting.
@@ -124,7 +128,7 @@ class Task:
             )
         if policy.window is not None and configuration.batch_mode is not BatchMode.TIME_INTERVAL:
             raise ParameterError("window: needs the batch mode time_interval")
-        permits = _permits(configuration, profile)
+        permits = _permits(configuration, profile, issuer_keys)
         check_no_wrap(prio3.circuit, policy.mechanism, max_reports)
         return cls(
             task_id=task_id,
@@ -140,6 +144,7 @@ class Task:
             profile=profile,
             token_header=token_header,
             permits=permits,
+            issuer_keys=issuer_keys,
         )
 
     @property
@@ -182,6 +187,10 @@ class Task:
         window = self.policy.window
         return 0 if window is None else window.number(int.from_bytes(bucket, "big"))
 
+    def permit_window_at(self, time: Time) -> int:
+        """Return the number of the window whose permits count at a time."""
+        return self.permit_window(self.batching.bucket(time))
+
     def opening(self, secret: bytes, seconds: int, number: int = 0) -> bytes:
         """Return a secret's permit for the window of a time: the first, unless numbered.
 
@@ -190,10 +199,11 @@ class Task:
         most = self.policy.max_reports_per_person
         if self.permits is None:
             raise ParameterError("permit: the task counts everybody's reports, so it takes none")
+        if self.permits.is_signed:
+            raise ParameterError("permit: the task's permits are signed, so no code gives one")
         if not 0 <= number < most:
             raise ParameterError(f"number: must be from 0 to {most - 1}, not {number}")
-        window = self.permit_window(self.batching.bucket(self.time(seconds)))
-        return self.permits.opening(secret, window, number)
+        return self.permits.opening(secret, self.permit_window_at(self.time(seconds)), number)
 
     def permits_from(self, number: int) -> int:
         """Return when the window of a number begins, in seconds since the epoch."""
@@ -322,7 +332,9 @@ def _check_extensions(configuration: TaskConfiguration) -> None:
         raise ParameterError(f"extensions: task extension {unknown[0]:#06x} is not known")
 
 
-def _permits(configuration: TaskConfiguration, profile: Profile) -> Permits | None:
+def _permits(
+    configuration: TaskConfiguration, profile: Profile, issuer_keys: IssuerKeys | None
+) -> Permits | None:
     data = configuration.permits
     if data is None:
         return None
@@ -334,9 +346,12 @@ def _permits(configuration: TaskConfiguration, profile: Profile) -> Permits | No
     if not profile.has_permits:
         raise ParameterError(f"permits: other programs of profile {profile.name} know none")
     try:
-        return decode(Permits, data)
+        permits = decode(Permits, data)
     except DecodeError as error:
         raise ParameterError(f"extensions: {error}") from error
+    if permits.keys != (None if issuer_keys is None else issuer_keys.digest):
+        raise ParameterError("permits.keys: must be those whose digest the configuration has")
+    return permits
 
 
 def _policy(data: bytes) -> PrivacyPolicy:

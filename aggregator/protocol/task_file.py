@@ -21,6 +21,7 @@ from aggregator.dp.policy import PrivacyPolicy, encode_policy
 from aggregator.dp.policy_table import policy_from_mapping, policy_to_mapping
 from aggregator.errors import ParameterError
 from aggregator.protocol.permits import Permits
+from aggregator.protocol.signed_permits import IssuerKeys
 from aggregator.protocol.task import BATCH_MODES, Task, served_modes, without_digest
 from aggregator.protocol.task_documents import (
     read_tables,
@@ -139,6 +140,7 @@ def task_from_table(table: Mapping[str, object]) -> Task:
     if not isinstance(is_bound, bool):
         raise ParameterError("privacy.bound: must be true or false")
     policy = policy_from_mapping(privacy)
+    permits, issuer_keys = _permits(reader.optional_table("permits"))
     configuration = TaskConfiguration(
         task_info=_task_info(reader),
         leader_aggregator_endpoint=reader.text("leader"),
@@ -151,7 +153,7 @@ def task_from_table(table: Mapping[str, object]) -> Task:
         extensions=_extensions(
             reader.optional_table("interval"),
             policy if is_bound else None,
-            reader.optional_table("permits"),
+            permits,
         ),
     )
     task = Task.create(
@@ -165,6 +167,7 @@ def task_from_table(table: Mapping[str, object]) -> Task:
         token_header=token_header_named(
             _text_or(reader, "token_header", TokenHeader.AUTHORIZATION.value)
         ),
+        issuer_keys=issuer_keys,
     )
     if "configuration" in reader.values:
         _check_configuration(reader.text("configuration"), task)
@@ -199,7 +202,10 @@ def task_to_table(task: Task) -> dict[str, object]:
         start, duration = task.interval.start.units, task.interval.duration.units
         table["interval"] = {"start": start, "duration": duration}
     if task.permits is not None:
-        table["permits"] = {"domain": encode_base64url(task.permits.domain)}
+        table["permits"] = {
+            "domain": encode_base64url(task.permits.domain),
+            **({} if task.issuer_keys is None else issuer_keys_to_table(task.issuer_keys)),
+        }
     unbound = {} if task.is_policy_bound else {"bound": False}
     table["privacy"] = unbound | policy_to_mapping(task.policy)
     return table
@@ -239,11 +245,17 @@ def task_for_clients(task: Task) -> dict[str, str]:
     return {"id": str(task.task_id), "configuration": configuration, **follows}
 
 
+def issuer_keys_to_table(keys: IssuerKeys) -> dict[str, object]:
+    """Return what a task's `permits` table says of the keys of signed permits."""
+    moduli = " ".join(map(encode_base64url, keys.moduli))
+    return {"first_window": keys.first, "keys": moduli}
+
+
 def _extensions(
-    interval: TomlTable | None, policy: PrivacyPolicy | None, permits: TomlTable | None
+    interval: TomlTable | None, policy: PrivacyPolicy | None, permits: Permits | None
 ) -> Extensions:
     privacy = None if policy is None else encode_policy(policy)
-    permitted = None if permits is None else encode(_permits(permits))
+    permitted = None if permits is None else encode(permits)
     if interval is None:
         return task_extensions(privacy=privacy, permits=permitted)
     start, duration = interval.integer("start"), interval.integer("duration")
@@ -256,14 +268,25 @@ def _extensions(
     return task_extensions(Interval.of(start, duration), privacy, permitted)
 
 
-def _permits(table: TomlTable) -> Permits:
+def _permits(table: TomlTable | None) -> tuple[Permits | None, IssuerKeys | None]:
+    """Read the permits of a task, and the keys of signed ones."""
+    if table is None:
+        return None, None
+    name = "domain"
     try:
-        domain = decode_base64url(table.text("domain"))
+        domain = decode_base64url(table.text(name))
+        name = "keys"
+        keys = table.text(name).split(" ") if name in table.values else None
+        moduli = None if keys is None else tuple(map(decode_base64url, keys))
     except DecodeError as error:
-        raise ParameterError(f"permits.domain: {error}") from error
+        raise ParameterError(f"permits.{name}: {error}") from error
+    first = None if moduli is None else table.integer("first_window")
     table.finish()
     try:
-        return Permits(domain)
+        if moduli is None or first is None:
+            return Permits(domain), None
+        issuer_keys = IssuerKeys(first, moduli)
+        return Permits(domain, issuer_keys.digest), issuer_keys
     except ParameterError as error:
         raise ParameterError(f"permits.{error}") from error
 

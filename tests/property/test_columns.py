@@ -27,10 +27,14 @@ from aggregator.dap.messages import (
 from aggregator.dap.messages.byte_rows import strings
 from aggregator.dap.messages.columns import ReportColumns, ShareColumns
 from aggregator.dap.messages.job_columns import read_answers, read_job, write_answers, write_job
+from aggregator.dap.profile import REPORT_EXTENSION_SIGNATURE
 from aggregator.dap.times import Time
 from tests.support.entropy import SeededEntropy
 
-SIZES = ReportSizes(public_share=3, leader_payload=5, helper_payload=4, verify_payload=6)
+PLAIN = ReportSizes(public_share=3, leader_payload=5, helper_payload=4, verify_payload=6)
+SIGNED = PLAIN._replace(signature=7)
+BOTH = st.sampled_from([PLAIN, SIGNED])
+"""The sizes of reports without a signature, and with one."""
 NARROW, WIDE = 32, 65  # keys of X25519 and of P-256
 SPOILED = ("public_share", "enc", "payload", "extension", "message")
 
@@ -39,18 +43,22 @@ def ciphertext(fill: int, payload: int, enc: int) -> HpkeCiphertext:
     return HpkeCiphertext(fill % 256, bytes([fill % 251]) * enc, bytes([fill % 7]) * payload)
 
 
-def report(number: int, leader_enc: int = NARROW, helper_enc: int = NARROW) -> Report:
+def report(
+    sizes: ReportSizes, number: int, leader_enc: int = NARROW, helper_enc: int = NARROW
+) -> Report:
+    signed = (Extension(REPORT_EXTENSION_SIGNATURE, bytes([number]) * 7),)
+    extensions = signed if sizes.signature else ()
     return Report(
-        ReportMetadata(ReportId(number.to_bytes(16, "big")), Time(2**63 + number)),
-        bytes([number]) * SIZES.public_share,
-        ciphertext(number, SIZES.leader_payload, leader_enc),
-        ciphertext(number + 1, SIZES.helper_payload, helper_enc),
+        ReportMetadata(ReportId(number.to_bytes(16, "big")), Time(2**63 + number), extensions),
+        bytes([number]) * sizes.public_share,
+        ciphertext(number, sizes.leader_payload, leader_enc),
+        ciphertext(number + 1, sizes.helper_payload, helper_enc),
     )
 
 
-def verify_init(number: int, spoiled: str | None = None) -> VerifyInit:
+def verify_init(sizes: ReportSizes, number: int, spoiled: str | None = None) -> VerifyInit:
     """Return a report of a job as its leader sends it, one of its fields of another size."""
-    whole = report(number, helper_enc=WIDE if spoiled == "wide" else NARROW)
+    whole = report(sizes, number, helper_enc=WIDE if spoiled == "wide" else NARROW)
     share = ReportShare(
         whole.report_metadata, whole.public_share, whole.helper_encrypted_input_share
     )
@@ -73,17 +81,18 @@ def verify_init(number: int, spoiled: str | None = None) -> VerifyInit:
             share = dataclasses.replace(share, report_metadata=metadata)
         case _:
             pass
-    size = SIZES.verify_payload + (spoiled == "message")
+    size = sizes.verify_payload + (spoiled == "message")
     return VerifyInit(share, bytes([number]) * size)
 
 
-@given(st.lists(st.sampled_from([None, "wide", *SPOILED]), min_size=1, max_size=6))
+@given(BOTH, st.lists(st.sampled_from([None, "wide", *SPOILED]), min_size=1, max_size=6))
 def test_a_job_is_read_as_the_reader_of_single_reports_reads_it(
+    sizes: ReportSizes,
     kinds: list[str | None],
 ) -> None:
-    inits = tuple(verify_init(1 + number, kind) for number, kind in enumerate(kinds))
+    inits = tuple(verify_init(sizes, 1 + number, kind) for number, kind in enumerate(kinds))
     request = AggregationJobInitReq(3, b"param", (Extension(1, b"batch"),), inits)
-    job = read_job(encode(request), SIZES)
+    job = read_job(encode(request), sizes)
     assert (job.verification_key_id, job.agg_param) == (3, b"param")
     assert job.extensions == request.extensions
     assert job.ids == [each.report_share.report_metadata.report_id.value for each in inits]
@@ -98,7 +107,7 @@ def test_a_job_is_read_as_the_reader_of_single_reports_reads_it(
     assert shares.config_ids == [each.config_id for each in sealed]
     assert shares.encs == [each.enc for each in sealed]
     assert strings(shares.payloads) == [each.payload for each in sealed]
-    blank = bytes(SIZES.verify_payload)
+    blank = bytes(sizes.verify_payload)
     assert strings(job.messages) == [
         blank if kinds[place] == "message" else inits[place].payload for place in fitting
     ]
@@ -107,12 +116,12 @@ def test_a_job_is_read_as_the_reader_of_single_reports_reads_it(
         assert write_job(*head, shares, job.messages) == encode(request)
 
 
-@given(st.integers(1, 5), st.data())
+@given(BOTH, st.integers(1, 5), st.data())
 @settings(max_examples=300)
 def test_a_job_with_a_bit_changed_is_read_or_refused_as_the_message_is(
-    count: int, data: st.DataObject
+    sizes: ReportSizes, count: int, data: st.DataObject
 ) -> None:
-    inits = tuple(verify_init(1 + number) for number in range(count))
+    inits = tuple(verify_init(sizes, 1 + number) for number in range(count))
     body = bytearray(encode(AggregationJobInitReq(3, b"", (), inits)))
     bit = data.draw(st.integers(0, 8 * len(body) - 1))
     body[bit // 8] ^= 1 << bit % 8
@@ -121,7 +130,7 @@ def test_a_job_with_a_bit_changed_is_read_or_refused_as_the_message_is(
     except DecodeError:
         # The reader by sizes skips what it does not look at: it may read more, but not otherwise.
         return
-    job = read_job(bytes(body), SIZES)
+    job = read_job(bytes(body), sizes)
     ids = [each.report_share.report_metadata.report_id.value for each in whole.verify_inits]
     assert job.ids == ids
     if len(job.places) == len(ids) and job.messages.any(axis=1).all():
@@ -138,25 +147,26 @@ ENCS = {
 
 
 @given(
+    BOTH,
     st.sampled_from([*ENCS]),
     st.lists(st.tuples(st.integers(0, 255), st.booleans(), st.integers(0, 1)), max_size=6),
 )
 def test_reports_are_the_columns_of_their_encodings_and_others_are_named(
-    keys: int, made: list[tuple[int, bool, int]]
+    sizes: ReportSizes, keys: int, made: list[tuple[int, bool, int]]
 ) -> None:
     encs = ENCS[keys]
-    reports = [report(number, *encs[which % len(encs)]) for number, _, which in made]
+    reports = [report(sizes, number, *encs[which % len(encs)]) for number, _, which in made]
     fits = [each for _, each, _ in made]
     whole = [encode(each) for each in reports]
-    width = SIZES.report_of(*encs[0])
+    width = sizes.report_of(*encs[0])
     spoiled = [
         body if is_whole else body[:24] + b"\1" + body[25:]
         for body, is_whole in zip(whole, fits, strict=True)
     ]
-    found, others = ReportColumns.joined(b"".join(spoiled), width, SIZES)
+    found, others = ReportColumns.joined(b"".join(spoiled), width, sizes)
     assert {len(each) for each in whole} <= {width}
     assert others == [n for n, is_whole in enumerate(fits) if not is_whole]
-    none, all_ = ReportColumns.joined(b"".join(whole) + bytes(len(whole)), width + 1, SIZES)
+    none, all_ = ReportColumns.joined(b"".join(whole) + bytes(len(whole)), width + 1, sizes)
     assert (len(none), none.ids, all_) == (0, [], [*range(len(whole))])
     kept = [each for each, is_whole in zip(reports, fits, strict=True) if is_whole]
     assert found.ids == [each.report_metadata.report_id.value for each in kept]
@@ -165,6 +175,9 @@ def test_reports_are_the_columns_of_their_encodings_and_others_are_named(
         (found.helper_shares, [each.helper_encrypted_input_share for each in kept]),
     ):
         assert strings(shares.public_shares) == [each.public_share for each in kept]
+        if sizes.signature and kept:
+            signed = [each.report_metadata.public_extensions[0].extension_data for each in kept]
+            assert shares.signatures == signed
         assert shares.config_ids == [each.config_id for each in sealed]
         assert shares.encs == [each.enc for each in sealed]
         assert strings(shares.payloads) == [each.payload for each in sealed]

@@ -21,11 +21,12 @@ def make_reports(
     time: Time,
     entropy: Entropy,
     openings: Sequence[bytes] | None = None,
+    signatures: Sequence[bytes] | None = None,
 ) -> list[Report]:
     """Shard and seal measurements, one per report; see `prepare_reports` and `seal_report`."""
     return [
         seal_report(task, prepared, leader_config, helper_config, entropy)
-        for prepared in prepare_reports(task, measurements, time, entropy, openings)
+        for prepared in prepare_reports(task, measurements, time, entropy, openings, signatures)
     ]
 
 

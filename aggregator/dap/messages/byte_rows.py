@@ -24,7 +24,8 @@ Places: TypeAlias = npt.NDArray[np.intp]
 U32 = 4
 ID = ReportId.size
 TIME = slice(ID, ID + 8)
-PUBLIC_SHARE_START = TIME.stop + 2 + U32  # behind the sizes of the extensions and of the share
+PUBLIC_SHARE_START = TIME.stop + 2 + U32
+"""Behind the sizes of the extensions and of the share, where there are no extensions."""
 ENC_START = 1 + 2  # behind the configuration's id and the size
 
 
@@ -90,9 +91,9 @@ def init_layout(sizes: ReportSizes, enc: int) -> Layout:
 
 
 def _head(sizes: ReportSizes) -> tuple[int | bytes, ...]:
-    no_extensions = bytes(2)
     size = sizes.public_share
-    return TIME.stop, no_extensions + size.to_bytes(U32, "big"), size
+    share = size.to_bytes(U32, "big"), size
+    return TIME.stop, sizes.extensions_head, sizes.signature, *share
 
 
 def _sealed(enc: int, payload: int) -> tuple[int | bytes, ...]:

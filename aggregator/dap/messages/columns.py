@@ -29,7 +29,7 @@ from aggregator.dap.messages.byte_rows import (
     report_layout,
     strings,
 )
-from aggregator.dap.messages.sized import ReportSizes
+from aggregator.dap.messages.sized import SIGNATURE_START, ReportSizes
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -37,16 +37,18 @@ class ShareColumns:
     """One aggregator's sealed input shares of reports, with the reports' public parts.
 
     Attributes:
-        head: Shape `(rows, head_size)`: id, time, no extensions, and the public share with its
-            size. A report begins with these bytes, and its shares' associated data ends with them.
+        head: Shape `(rows, head_size)`: id, time, extensions, and the public share with its size.
+            A report begins with these bytes, and its shares' associated data ends with them.
         sealed: Shape `(rows, sealed_size)`: the encoded ciphertexts, each with `enc` bytes for its
             encapsulated key, which may be shorter.
         enc: Bytes of the largest encapsulated key.
+        signature: Bytes of a report's signature, 0 if it has none.
     """
 
     head: ByteRows = dataclasses.field(repr=False)
     sealed: ByteRows = dataclasses.field(repr=False)
     enc: int
+    signature: int = 0
 
     def __len__(self) -> int:
         """Return how many reports there are."""
@@ -70,7 +72,15 @@ class ShareColumns:
     @property
     def public_shares(self) -> ByteRows:
         """The public shares."""
-        return self.head[:, PUBLIC_SHARE_START:]
+        start = PUBLIC_SHARE_START
+        if self.signature:
+            start = SIGNATURE_START + self.signature + U32
+        return self.head[:, start:]
+
+    @property
+    def signatures(self) -> list[bytes]:
+        """The signatures of the reports' permits, where they have some."""
+        return strings(self.head[:, SIGNATURE_START : SIGNATURE_START + self.signature])
 
     @property
     def config_ids(self) -> list[int]:
@@ -98,13 +108,13 @@ class ShareColumns:
 
     def between(self, first: int, end: int) -> "ShareColumns":
         """Return the reports of the rows from `first` to before `end`, without a copy."""
-        return ShareColumns(self.head[first:end], self.sealed[first:end], self.enc)
+        return ShareColumns(self.head[first:end], self.sealed[first:end], self.enc, self.signature)
 
     def take(self, rows: Sequence[int] | Places) -> "ShareColumns":
         """Return some of the reports; without a copy if these are all, in order."""
         if len(rows) == len(self) and np.array_equal(rows, np.arange(len(self))):
             return self
-        return ShareColumns(self.head[rows], self.sealed[rows], self.enc)
+        return ShareColumns(self.head[rows], self.sealed[rows], self.enc, self.signature)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -145,8 +155,8 @@ class ReportColumns:
                 helper.append((of, start + sizes.leader_sealed(encs[0]), encs[1]))
         head = rows[:, : sizes.head]
         shares = (
-            _gathered(head, rows, leader, sizes.leader_payload),
-            _gathered(head, rows, helper, sizes.helper_payload),
+            _gathered(head, rows, leader, sizes.leader_payload, sizes.signature),
+            _gathered(head, rows, helper, sizes.helper_payload, sizes.signature),
         )
         return cls(*shares), others
 
@@ -181,6 +191,7 @@ def _gathered(
     rows: ByteRows,
     pieces: Sequence[tuple[npt.NDArray[np.bool_], int, int]],
     payload: int,
+    signature: int,
 ) -> ShareColumns:
     """Return ciphertexts whose places differ between rows.
 
@@ -190,10 +201,10 @@ def _gathered(
     width = ENC_START + enc + U32 + payload
     if len(pieces) == 1:
         start = pieces[0][1]
-        return ShareColumns(head, rows[:, start : start + width], enc)
+        return ShareColumns(head, rows[:, start : start + width], enc, signature)
     sealed = np.zeros((len(rows), width), np.uint8)
     for of, start, size in pieces:
         end = start + ENC_START + size
         sealed[of, : ENC_START + size] = rows[of, start:end]
         sealed[of, ENC_START + enc :] = rows[of, end : end + U32 + payload]
-    return ShareColumns(head, sealed, enc)
+    return ShareColumns(head, sealed, enc, signature)

@@ -39,7 +39,7 @@ class JobColumns:
         ids: The ids of all its reports, in order.
         places: The places of the reports in `shares` and `messages`; the other reports do not have
             the task's sizes.
-        extended: The places of those others that have report extensions.
+        extended: The places of those others that have public report extensions.
         shares: The Helper's shares.
         messages: The Leader's ping-pong messages, one a row; zero where one has another size.
     """
@@ -103,8 +103,11 @@ def read_job(body: bytes, sizes: ReportSizes) -> JobColumns:
     blank = bytes(sizes.verify_payload)
     fitting = [_padded(inits[place], enc, blank) for place in places]
     rows = np.frombuffer(b"".join(fitting), np.uint8).reshape(-1, sizes.verify_init(enc))
-    metadata = [init.report_share.report_metadata for init in inits]
-    extended = frozenset(place for place, each in enumerate(metadata) if each.public_extensions)
+    extended = frozenset(
+        place
+        for place, init in enumerate(inits)
+        if init.report_share.report_metadata.public_extensions and not _enc_of(init)
+    )
     return JobColumns(*head, ids, places, extended, *_parted(rows, sizes, enc))
 
 
@@ -176,7 +179,8 @@ def _equal_rows(body: bytes, start: int, sizes: ReportSizes, enc: int) -> ByteRo
 
 def _parted(rows: ByteRows, sizes: ReportSizes, enc: int) -> tuple[ShareColumns, ByteRows]:
     end = sizes.head + sizes.helper_sealed(enc)
-    shares = ShareColumns(rows[:, : sizes.head], rows[:, sizes.head : end], enc)
+    head, sealed = rows[:, : sizes.head], rows[:, sizes.head : end]
+    shares = ShareColumns(head, sealed, enc, sizes.signature)
     return shares, rows[:, end + U32 :]
 
 

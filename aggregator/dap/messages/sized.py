@@ -1,9 +1,9 @@
 """Reads reports by the sizes that their task fixes.
 
-A task fixes the size of every field of its reports, and there may be no public report extensions,
-because we know none. Only the size of an encapsulated key depends on the key encapsulation, and the
-Leader does not know which ones the Helper offers. A report of other sizes is refused alone and its
-fields are not parsed, so that a stranger's report takes no more memory than it has bytes.
+A task fixes the size of every field of its reports, and which public report extension they have: a
+permit's signature, or none. Only the size of an encapsulated key depends on the key encapsulation,
+and the Leader does not know which ones the Helper offers. A report of other sizes is refused alone
+and its fields are not parsed, so that a stranger's report takes no more memory than it has bytes.
 
 Source: DAP, "Upload Request" and "Aggregate Initialization".
 """
@@ -19,6 +19,7 @@ from aggregator.dap.hpke_suites import ENC_SIZES
 from aggregator.dap.ids import BatchId, ReportId
 from aggregator.dap.messages.aggregation import ReportShare, VerifyInit
 from aggregator.dap.messages.upload import ReportMetadata
+from aggregator.dap.profile import REPORT_EXTENSION_SIGNATURE
 from aggregator.dap.times import Time
 
 LARGEST_JOB = 100_000
@@ -27,6 +28,9 @@ LARGEST_JOB = 100_000
 _HEAD = Struct(">16sQH")  # report id, time, bytes of extensions
 _CIPHERTEXT_HEAD = Struct(">BH")  # configuration id, bytes of the encapsulated key
 _U32 = Struct(">I")
+_EXTENSION = Struct(">HHH")  # bytes of the list, the type of the only extension, bytes of its data
+SIGNATURE_START = 24 + _EXTENSION.size
+"""Where a report's signature is, if it has one: behind the id, the time and these sizes."""
 _JOB_HEAD_SIZE = 7  # verification key id, no aggregation parameter, no extensions
 _JOB_EXTENSIONS_SIZE = 4 + BatchId.size
 """The most bytes of a job's extensions, less than any report has: a batch id with its header."""
@@ -37,7 +41,8 @@ class ReportSizes(NamedTuple):
     """The sizes of a task's reports, in bytes; an aggregator's payload is its sealed input share.
 
     `verify_payload` is the Leader's first ping-pong message about a report. `permit` is what one
-    adds to the helper's payload, 0 if the task has no permits.
+    adds to the helper's payload, 0 if the task has no permits. `signature` is that of a signed
+    permit, in a public extension; 0 if reports have none.
     """
 
     public_share: int
@@ -45,6 +50,7 @@ class ReportSizes(NamedTuple):
     helper_payload: int
     verify_payload: int
     permit: int = 0
+    signature: int = 0
 
     @property
     def report(self) -> int:
@@ -81,8 +87,23 @@ class ReportSizes(NamedTuple):
 
     @property
     def head(self) -> int:
-        """Bytes of the public part: id, time, no extensions, and the public share with its size."""
-        return _HEAD.size + _U32.size + self.public_share
+        """Bytes of the public part: id, time, extensions, and the public share with its size."""
+        return _HEAD.size + self.extensions + _U32.size + self.public_share
+
+    @property
+    def extensions(self) -> int:
+        """Bytes of the list of public extensions, behind its size."""
+        return _EXTENSION.size - 2 + self.signature if self.signature else 0
+
+    @property
+    def extensions_head(self) -> bytes:
+        """What a report has between its time and its signature, or its public share if it has none.
+
+        That is the size of the list, and what tells the only extension in it.
+        """
+        if not self.signature:
+            return bytes(2)
+        return _EXTENSION.pack(self.extensions, REPORT_EXTENSION_SIGNATURE, self.signature)
 
     def leader_sealed(self, enc: int) -> int:
         """Return the bytes of the Leader's ciphertext, encoded."""
@@ -94,19 +115,20 @@ class ReportSizes(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _usual(sizes: ReportSizes) -> tuple[Struct, tuple[int, ...]]:
+def _usual(sizes: ReportSizes) -> tuple[Struct, tuple[bytes | int, ...]]:
     """Return the layout of a task's usual report, and what it has in all fields that are sizes.
 
-    Read by it are the id, the time, two sizes, the Leader's configuration id, and four sizes.
+    Read by it are the id, the time, what tells the extensions, a size, the Leader's configuration
+    id, and four sizes.
     """
-    enc = ENC_SIZES[0]
+    enc, extensions = ENC_SIZES[0], sizes.extensions_head
     layout = Struct(
-        f">16sQHI{sizes.public_share}x"
+        f">16sQ{len(extensions)}s{sizes.signature}xI{sizes.public_share}x"
         f"BH{enc}xI{sizes.leader_payload}x"
         f"xH{enc}xI{sizes.helper_payload}x"
     )
     ciphertexts = (enc, sizes.leader_payload, enc, sizes.helper_payload)
-    return layout, (0, sizes.public_share, *ciphertexts)
+    return layout, (extensions, sizes.public_share, *ciphertexts)
 
 
 class UploadedReport(NamedTuple):
@@ -116,7 +138,7 @@ class UploadedReport(NamedTuple):
         report_id: The report's.
         time: The report's.
         leader_config_id: Which of the Leader's configurations its share was sealed to.
-        has_extensions: Whether it has public report extensions, of which we know none.
+        has_extensions: Whether it has other public report extensions than the task's reports have.
         encoding: The whole report; None if its sizes are not the task's.
         lacks_permit: Whether its sizes would be the task's if that had no permits.
     """
@@ -127,11 +149,6 @@ class UploadedReport(NamedTuple):
     has_extensions: bool
     encoding: bytes | None
     lacks_permit: bool = False
-
-    @property
-    def metadata(self) -> ReportMetadata:
-        """The report's metadata, if its sizes are the task's: it has no extensions."""
-        return ReportMetadata(self.report_id, self.time, ())
 
     @classmethod
     def read(cls, reader: Reader, sizes: ReportSizes) -> Self:
@@ -146,23 +163,29 @@ class UploadedReport(NamedTuple):
                 return cls(ReportId(report_id), Time(time), leader_config_id, False, encoding)  # noqa: FBT003  a field
         report_id, time, extensions = reader.unpack(_HEAD)
         reader.skip(extensions)
+        begins = reader.since(start)[24 : 24 + len(sizes.extensions_head)]
+        is_wanted = extensions == sizes.extensions and begins == sizes.extensions_head
         found = [_skip_opaque(reader)]
         leader_config_id = _skip_ciphertext(reader, found)
         _skip_ciphertext(reader, found)
         public_share, leader_enc, leader_payload, helper_enc, helper_payload = found
         fits_otherwise = (
-            extensions == 0
+            (is_wanted or extensions == 0)
             and public_share == sizes.public_share
             and leader_enc in ENC_SIZES
             and leader_payload == sizes.leader_payload
             and helper_enc in ENC_SIZES
         )
-        fits = fits_otherwise and helper_payload == sizes.helper_payload
+        with_permit = sizes.helper_payload
+        fits = fits_otherwise and is_wanted and helper_payload == with_permit
         lacks = (
-            fits_otherwise and not fits and helper_payload == sizes.helper_payload - sizes.permit
+            fits_otherwise
+            and not fits
+            and extensions == 0
+            and helper_payload in (with_permit - sizes.permit, with_permit)
         )
         body = reader.since(start) if fits else None
-        has_extensions = extensions > 0
+        has_extensions = extensions > 0 and not is_wanted
         return cls(ReportId(report_id), Time(time), leader_config_id, has_extensions, body, lacks)
 
 
@@ -170,17 +193,24 @@ def read_verify_init(reader: Reader, sizes: ReportSizes) -> VerifyInit:
     """Take one report of an aggregation job.
 
     If its sizes are not the task's, its fields are empty, as no real report's are, and the first of
-    its extensions is kept if it has any. A ping-pong message of the wrong size is empty too.
+    its extensions is kept if they are not the task's. A ping-pong message of the wrong size is
+    empty too.
     """
     report_id, time, extensions = reader.unpack(_HEAD)
     first = _first_extension(reader, extensions)
     metadata = ReportMetadata(ReportId(report_id), Time(time), first)
+    wanted = [(REPORT_EXTENSION_SIGNATURE, sizes.signature)] if sizes.signature else []
+    is_wanted = extensions == sizes.extensions and wanted == [
+        (each.extension_type, len(each.extension_data)) for each in first
+    ]
     public_share = _sized(reader, reader.u32(), sizes.public_share)
     config_id, enc_size = reader.unpack(_CIPHERTEXT_HEAD)
     enc = _sized(reader, enc_size, *ENC_SIZES)
     sealed = _sized(reader, reader.u32(), sizes.helper_payload)
     payload = _sized(reader, reader.u32(), sizes.verify_payload) or b""
-    if extensions or public_share is None or enc is None or sealed is None:
+    if not is_wanted or public_share is None or enc is None or sealed is None:
+        if is_wanted:
+            metadata = ReportMetadata(metadata.report_id, metadata.time)
         return VerifyInit(ReportShare(metadata, b"", HpkeCiphertext(config_id, b"", b"")), b"")
     return VerifyInit(
         ReportShare(metadata, public_share, HpkeCiphertext(config_id, enc, sealed)), payload

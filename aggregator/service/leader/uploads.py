@@ -455,7 +455,14 @@ def _put_permitted(tx: Transaction, tasks: Sequence[_OfTask]) -> None:
         marks = [mark_of(task_id, report.body[:head]) for report in each.reports]
         begun.append((each, arriving))
         presented.append(
-            Presented(arriving.arrivals, marks, task.permit_window, arriving.closed, arriving.room)
+            Presented(
+                arriving.arrivals,
+                marks,
+                task.permit_window,
+                arriving.closed,
+                arriving.room,
+                is_signed=task.issuer_keys is not None,
+            )
         )
     permits = tasks[0].task.permits
     if permits is None or not begun:

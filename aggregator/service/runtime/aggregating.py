@@ -59,7 +59,8 @@ def aggregate_verified(
         errors = admit(tx, aggregated_reports, task_id, arrivals, closed, room, first_day)
     else:
         marks = [mark_of(task_id, report_id) for report_id, _ in arrivals]
-        presented = Presented(arrivals, marks, task.permit_window, closed, room)
+        is_signed = task.permits.is_signed
+        presented = Presented(arrivals, marks, task.permit_window, closed, room, is_signed)
         (errors,) = spend(tx, task.permits, [presented])
     refused = {
         report_id: error

@@ -1,8 +1,11 @@
 """Permits in the store: reports count whose permits are given out for their window, and not spent.
 
+Whether a permit was signed is verified before the transaction; here it is only spent.
+
 A permit is spent by the id of its report, in the transaction that stores or counts the report:
 there is no other memory of the ids of such tasks. Ids are by window, which is sound since an entry
-of a list counts in one window alone, and so does the id that it is a hash of.
+of a list counts in one window alone, and so does the id that it is a hash of; the id of a signed
+permit says for which window it is.
 """
 
 import dataclasses
@@ -54,6 +57,7 @@ class Presented:
         window_of: Returns the number of a bucket's window.
         closed: The buckets that take no more reports.
         room: What is left for a bucket, for those with a limit; it is taken from.
+        is_signed: Whether their permits were signed, and verified; otherwise they must be listed.
     """
 
     arrivals: Sequence[tuple[bytes, bytes]]
@@ -61,6 +65,7 @@ class Presented:
     window_of: Callable[[bytes], int]
     closed: Container[bytes]
     room: Mapping[bytes, Room]
+    is_signed: bool = False
 
 
 def spend(
@@ -83,7 +88,10 @@ def spend(
     if domain is None:  # its tasks were forgotten
         return [[ReportError.PERMIT_UNKNOWN] * len(each.arrivals) for each in presented]
     entry_of = permits.entry
-    entries = [[entry_of(report_id) for report_id, _ in each.arrivals] for each in presented]
+    entries = [
+        [] if each.is_signed else [entry_of(report_id) for report_id, _ in each.arrivals]
+        for each in presented
+    ]
     given = windows_of(tx, domain.key, [*itertools.chain.from_iterable(entries)])
     tasks = [
         _OfTask.of(tx, domain, each, of_task, given)
@@ -119,11 +127,12 @@ class _OfTask:
         """Choose among the reports of a task, with their entries and the windows of all given."""
         arrivals = presented.arrivals
         windows = {bucket: presented.window_of(bucket) for _, bucket in arrivals}
+        in_order = [windows[bucket] for _, bucket in arrivals]
+        listed = in_order if presented.is_signed else map(given.get, entries)
         refused: dict[int, ReportError] = {}
-        for place, (entry, (_, bucket)) in enumerate(zip(entries, arrivals, strict=True)):
-            window, listed = windows[bucket], given.get(entry)
-            if listed != window or window < domain.first_window:
-                is_known = (listed is not None and listed >= 0) or window < domain.first_window
+        for place, (window, found) in enumerate(zip(in_order, listed, strict=True)):
+            if found != window or window < domain.first_window:
+                is_known = (found is not None and found >= 0) or window < domain.first_window
                 refused[place] = (
                     ReportError.PERMIT_OF_ANOTHER_WINDOW if is_known else ReportError.PERMIT_UNKNOWN
                 )

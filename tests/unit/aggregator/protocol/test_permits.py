@@ -13,8 +13,10 @@ from aggregator.protocol.permit_lists import (
     read_lists,
     read_replacements,
 )
-from aggregator.protocol.permits import Permits
+from aggregator.protocol.permits import Permits, is_of_window
 from aggregator.protocol.reports import prepare_reports, report_sizes
+from aggregator.protocol.signed_permits import IssuerKeys
+from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import (
     task_from_toml,
     task_to_toml,
@@ -23,9 +25,11 @@ from aggregator.protocol.task_file import (
 )
 from tests.support.entropy import SeededEntropy
 from tests.support.permitted import DOMAIN, OTHER_ID, PERMITS, permitted
+from tests.support.signed import signed_task
 from tests.support.tasks import NO_NOISE, make_task, task_text
 
 SECRET = bytes(range(16))
+KEY = encode_base64url(b"\xc0" + bytes(254) + b"\x01")
 TABLE = f'\n[permits]\ndomain = "{encode_base64url(DOMAIN)}"\n'
 
 
@@ -42,7 +46,9 @@ def test_a_task_with_permits_is_what_its_file_says() -> None:
     ("data", "reason"),
     [
         (b"\2\1" + DOMAIN, "version 2 and kind 1 are not known"),
-        (b"\1\2" + DOMAIN + bytes(32), "version 1 and kind 2 are not known"),
+        (b"\1\3" + DOMAIN + bytes(32), "version 1 and kind 3 are not known"),
+        (b"\1\2" + DOMAIN, "32 bytes expected, 0 left"),
+        (b"\1\2" + DOMAIN + bytes(33), "1 bytes left over"),
         (b"\1\1" + DOMAIN + b"?", "1 bytes left over"),
         (b"\1\1" + DOMAIN[1:], "32 bytes expected, 31 left"),
     ],
@@ -61,6 +67,16 @@ def test_another_encoding_is_refused(data: bytes, reason: str) -> None:
         ),
         (TABLE.replace(encode_base64url(DOMAIN), "?"), r"permits\.domain: "),
         (TABLE + "keys = 1\n", "permits.keys"),
+        (TABLE + 'keys = "AAAA"\n', "permits.first_window"),
+        (TABLE + "first_window = 1\n", "permits.first_window"),
+        (TABLE + 'first_window = 1\nkeys = "AAAA"\n', "key 1 must be an odd number of 2048 bits"),
+        (TABLE + 'first_window = 1\nkeys = "?"\n', r"permits\.keys: "),
+        (TABLE + f'first_window = -1\nkeys = "{KEY}"\n', "first_window"),
+        (TABLE + f'first_window = 1\nkeys = "{KEY} {KEY}"\n', "two windows have the same key"),
+        (
+            TABLE + f'first_window = 1\nkeys = "{" ".join([KEY] * 257)}"\n',
+            "must be 1 to 256, not 257",
+        ),
     ],
 )
 def test_a_table_that_is_wrong_is_refused_by_the_name_of_its_setting(
@@ -68,6 +84,35 @@ def test_a_table_that_is_wrong_is_refused_by_the_name_of_its_setting(
 ) -> None:
     with pytest.raises(ParameterError, match=reason):
         task_from_toml(task_text() + text)
+
+
+def test_keys_that_are_not_the_configurations_are_refused() -> None:
+    task = signed_task()
+    keys = task.issuer_keys
+    assert keys is not None
+    later = IssuerKeys(keys.first + 1, keys.moduli)
+    fewer = IssuerKeys(keys.first, keys.moduli[:-1])
+    for other in (None, later, fewer):
+        with pytest.raises(ParameterError, match=r"permits\.keys: must be those whose digest"):
+            Task.create(
+                task.task_id,
+                task.configuration,
+                task.collector_hpke_config,
+                task.max_reports,
+                issuer_keys=other,
+            )
+
+
+def test_the_ids_of_signed_permits_name_their_window() -> None:
+    signed = Permits(DOMAIN, bytes(32))
+    opening = bytes(16)
+    ids = {signed.report_id(opening, window) for window in range(1000, 1256)}
+    assert len(ids) == 256
+    assert {each[:15] for each in ids} == {PERMITS.report_id(opening)[:15]}
+    for window in range(1000, 1256):
+        named = signed.report_id(opening, window)
+        fitting = [each for each in range(1000, 1256) if is_of_window(named, each)]
+        assert fitting == [window]
 
 
 def test_permits_need_a_policy_that_is_bound_and_a_profile_of_ours() -> None:
