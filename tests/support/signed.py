@@ -12,7 +12,9 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generat
 from aggregator.dap.ids import TaskId, encode_base64url
 from aggregator.dap.messages import Report
 from aggregator.entropy import SystemEntropy
+from aggregator.issuer import Issued
 from aggregator.protocol.blind_signing import blind, blind_sign, unblind
+from aggregator.protocol.permit_requests import Place
 from aggregator.protocol.signed_permits import EXPONENT, IssuerKeys, signed_text
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_toml
@@ -120,3 +122,16 @@ async def signed_pair(
         yield made
     finally:
         await made.close()
+
+
+class KeptAnswers:
+    """What an issuer answered, in memory."""
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[str, Place], Issued] = {}
+
+    def get(self, user: str, place: Place) -> Issued | None:
+        return self.kept.get((user, place))
+
+    def keep(self, user: str, place: Place, issued: Issued) -> Issued:
+        return self.kept.setdefault((user, place), issued)
