@@ -80,10 +80,6 @@ function exclude({ target }) {
 
 form.addEventListener('input', exclude);
 form.addEventListener('input', show);
-const keep = document.getElementById('keep');
-const unsent = new Unsent(form, keep, (survey.task ?? survey.texts[0].tasks[0]).id, () => localStorage);
-let isFilled = false;
-form.addEventListener('input', ({ target }) => (isFilled ||= target !== keep));
 show();
 
 /** An answer in whole numbers, and what is written in words; or the word of what is wrong. */
@@ -155,6 +151,15 @@ form.addEventListener('submit', (event) => {
   say('soon');
 });
 
+/** The link of whoever answers, where only such answers count, and what this browser calls it. */
+const link = survey.invited ? await personalLink(form, put) : null, person = link?.name ?? '';
+
+const keep = document.getElementById('keep');
+const unsent = new Unsent(form, keep, (survey.task ?? survey.texts[0].tasks[0]).id + person, () => localStorage);
+let isFilled = false;
+form.addEventListener('input', ({ target }) => (isFilled ||= target !== keep));
+show();
+
 const described = {
   task: survey.task && new Task(survey.task), sheet: survey, window: survey.window, name: survey.name,
 };
@@ -171,7 +176,7 @@ async function outboxHere() {
   try {
     await inTime(navigator.locks?.request('prio-outbox', { ifAvailable: true }, () => {}));
     await outbox.save({ key: '' }); // changes nothing, and waits for whoever holds the store
-    return [outbox, true, await outbox.claimed(begin(outbox).answeredIn('', moment))];
+    return [outbox, true, await outbox.claimed(begin(outbox).answeredIn(person, moment))];
   } catch {
     return [new MemoryOutbox(), false, null];
   }
@@ -181,8 +186,8 @@ let asking = begin(outbox);
 
 /** A client for each text question: its task is tossed for, and that kept, before it has an answer. */
 async function openTexts() {
-  // Who keeps nothing would toss again at the next visit, and be in two tasks.
-  if (!survey.texts.length || !isKept) return [];
+  // Who keeps nothing would toss again at the next visit, and be in two tasks; a link is in one.
+  if (!survey.texts.length || !(isKept || link)) return [];
   const read = (documents) => documents.map((each) => new Task(each));
   const open = async (asked) => {
     const question = await TextQuestion.read(asked.description, read(asked.tasks));
@@ -192,7 +197,7 @@ async function openTexts() {
   };
   try {
     asking = begin(outbox, await Promise.all(survey.texts.map(open)));
-    return await asking.openTexts(survey.draft);
+    return await asking.openTexts(survey.draft + person);
   } catch (error) {
     console.warn(error);
     // No report was made yet; a toss that is kept late is that of the next visit.
@@ -256,14 +261,16 @@ async function send() {
   const reasons = [];
   for (const each of clients) reasons.push((await each.flush({ now: true })).reason);
   const outcomes = await Promise.all([
-    ...own.map((each) => each.claimed(asking.claimOf('', moment))), ...texts.map((text) => text.answered(moment)),
+    ...own.map((each) => each.claimed(asking.claimOf(person, moment))), ...texts.map((text) => text.answered(moment)),
   ]);
   const states = new Set(outcomes.filter(Boolean).map(({ state }) => state));
   const waits = states.has('waiting');
   const start = asking.nextAfter(moment);
   put(again, start === null ? null : ['again', { start }]);
+  const ofLink = link && [...outcomes.map((each) => each?.reason), ...reasons].map((each) => OF_LINKS[each]).find(Boolean);
   if (!outcomes[0]) say('already');
   else if (reasons.includes('report_too_early') && clients.some((each) => each.clockAhead > 300)) say('clock');
+  else if (ofLink && states.size === 1) say(ofLink);
   else if (waits) say(isKept ? 'kept' : 'kept_by_page');
   else say(states.size > 1 ? 'partly' : [...states][0]);
   isWaiting = waits;
@@ -338,7 +345,7 @@ async function report(answers, at) {
     moment = at - ahead;
     const [own, ofTexts] = [answers.slice(0, survey.questions.length), answers.slice(survey.questions.length)];
     const [records, claims] = await asking.make(
-      own.map(({ read }) => read), ofTexts.map(({ written }) => written), { texts, person: '', moment },
+      own.map(({ read }) => read), ofTexts.map(({ written }) => written), { texts, person, moment, link },
     );
     await store(records, claims);
     isWaiting = true;
@@ -374,7 +381,7 @@ const looked = lookFirst();
 const refused = await Promise.race([looked, patience]);
 form.hidden = false;
 if (asking.windowOf(moment) !== seen) {
-  wasAnswered = await outbox.claimed(asking.answeredIn('', moment)).catch(() => null);
+  wasAnswered = await outbox.claimed(asking.answeredIn(person, moment)).catch(() => null);
 }
 if (wasAnswered) {
   unsent.end();

@@ -53,6 +53,19 @@ def keep_choice(texts: Texts) -> str:
     return f'<div hidden><label class="option" for="keep">{box} {label}</label>{what}</div>\n'
 
 
+def ask_link(texts: Texts) -> str:
+    """Return the field for the code of a personal link, which the page shows if it has none."""
+    label = texts.tag("label", Said("link_code"), ' for="code"')
+    field = (
+        '<input type="text" id="code" name="code" dir="ltr" autocomplete="off" '
+        'autocapitalize="none" spellcheck="false" aria-describedby="link-fault">'
+    )
+    fault = texts.tag("p", Said("link_slip"), ' class="fault" id="link-fault" role="alert" hidden')
+    asked = texts.tag("p", Said("link_needed")) + f'<p class="written">{label} {field}</p>{fault}'
+    use = texts.tag("button", Said("link_use"))
+    return f'<form id="link" novalidate autocomplete="off" hidden>{asked}{use}</form>\n'
+
+
 def thanks(texts: Texts, about: Sequence[About]) -> str:
     """Return what the survey says to who has answered; it is given in each language."""
     return _paragraphs(texts, [each.thanks for each in about]) if about[0].thanks else ""

@@ -20,7 +20,7 @@ from aggregator.dap.urls import read_endpoint
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_for_clients
-from aggregator.steward.survey.form.frame import keep_choice, switch, thanks, who_asks
+from aggregator.steward.survey.form.frame import ask_link, keep_choice, switch, thanks, who_asks
 from aggregator.steward.survey.form.parts import Part
 from aggregator.steward.survey.form.promises import what_happens
 from aggregator.steward.survey.form.texts import Texts
@@ -30,7 +30,7 @@ from aggregator.steward.survey.wording import Wording
 from aggregator.steward.survey.write_meaning import Meaning
 
 SCRIPTS = ("unsent.js", "language.js", "form.js")
-"""The page's own scripts, in their order."""
+"""The page's own scripts, in their order; before them `link.js`, if answers need a link."""
 
 _OF_PLACES = (
     "what",
@@ -90,8 +90,11 @@ def form_page(
     not_here = texts.tag("p", Said("not_here"), ' class="soft" id="not-here" hidden')
     keep, send = keep_choice(texts), texts.tag("button", Said("send"))
     after = texts.tag("h2", Said("thanks"), ' tabindex="-1"') + thanks(texts, about)
-    script = for_page(has_texts=bool(asked.texts))
-    script += "".join(compact(_file(name)) for name in SCRIPTS)
+    is_invited = asked.first.permits is not None
+    code = ask_link(texts) if is_invited else ""
+    script = for_page(has_texts=bool(asked.texts), has_permits=is_invited)
+    scripts = ("link.js", *SCRIPTS) if is_invited else SCRIPTS
+    script += "".join(compact(_file(name)) for name in scripts)
     style = _file("form.css")
     described = asked.sheet.data()
     data = json.dumps(
@@ -106,11 +109,12 @@ def form_page(
             ],
             "texts": [part.data() for part in both[len(described["questions"]) :]],
             "tables": described["tables"],
+            **({"invited": True} if is_invited else {}),
             "places": texts.places,
             "languages": [
                 {
                     "tag": language,
-                    "words": _needed(words, texts),
+                    "words": _needed(words, texts, is_invited=is_invited),
                     "own": [each[number] for each in texts.own],
                 }
                 for number, (language, words) in enumerate(
@@ -151,7 +155,7 @@ def form_page(
 <div id="faults" role="alert" hidden>{faults}<ul></ul></div>
 {fields}{not_here if asked.texts else ""}{keep}{send}
 </form>
-<section id="after" hidden>{after}</section>
+{code}<section id="after" hidden>{after}</section>
 <p id="status" role="status"></p>
 <p id="again" class="soft"></p>
 </main>
@@ -191,12 +195,13 @@ def _parts(
     return [*parts, *written]
 
 
-def _needed(words: Mapping[str, str], texts: Texts) -> Mapping[str, str]:
+def _needed(words: Mapping[str, str], texts: Texts, *, is_invited: bool) -> Mapping[str, str]:
     """Return the strings that a script needs: not those of places that the page has not."""
+    others = _OF_PLACES if is_invited else (*_OF_PLACES, "link_")
     return {
         name: text
         for name, text in words.items()
-        if texts.is_used(name) or not name.startswith(_OF_PLACES)
+        if texts.is_used(name) or not name.startswith(others)
     }
 
 

@@ -32,18 +32,21 @@ def what_happens(
         "leader": read_endpoint(configuration.leader_aggregator_endpoint, "leader").authority,
         "helper": read_endpoint(configuration.helper_aggregator_endpoint, "helper").authority,
     }
+    is_invited = asked.first.permits is not None
+    group = "what_text_link" if is_invited else "what_text_group"
     is_noisy = asked.first.policy.mechanism.is_noisy
     said = [
         Said("what_split", hosts),
         Said("what_trust"),
         Said("what_noise" if is_noisy else "what_exact"),
         *(
-            Said(name, hosts if "group" in name else {})
-            for name in ("what_text", "what_text_lists", "what_text_group")
+            Said(name, hosts if name == group else {})
+            for name in ("what_text", "what_text_lists", group)
             if questions
         ),
         *(_letters(each) for each in spelled),
         *_cost(task, questions),
+        *([Said("what_link", hosts)] if is_invited else []),
         Said("what_page"),
         Said("what_seen", hosts),
         Said("what_kept"),
