@@ -60,11 +60,11 @@ def test_sliders_redraw_the_charts_by_keyboard_alone_and_the_other_field_follows
         error.focus()
         page.keyboard.press("PageUp")
         after = redrawn(page, before)
-        assert "ε = 0.16" in before
-        assert "ε = 0.16 " not in after
+        assert "ε = 0.15" in before
+        assert "ε = 0.15 " not in after
         assert page.locator("#figures svg").first.inner_html() != bars
         assert float(page.input_value("#error")) > 3
-        assert float(page.input_value("#strength")) < 0.16
+        assert float(page.input_value("#strength")) < 0.15
         page.locator("input[type=range][data-field=strength]").focus()
         page.keyboard.press("End")
         expect(page.locator("#said")).to_contain_text("ε = 20 per")
