@@ -6,6 +6,7 @@ from aggregator.cli.steward.survey_texts import text_tasks, write_survey
 from aggregator.protocol.task import Task
 from aggregator.steward.survey import plan, survey_from_toml, task_tables
 from aggregator.steward.survey.texts import plan_texts
+from tests.support.surveys import permits_in
 from tests.support.tasks import HELPER_URL, LEADER_URL, collector_keypair, make_task
 
 
@@ -29,7 +30,8 @@ def write_survey_folder(
     task = None
     if parsed.questions:
         tables = task_tables(parsed, plan(parsed))
-        of_task = {"leader": leader, "helper": helper, **tables.settings, **settings}
+        of_task = {"leader": leader, "helper": helper, **tables.settings}
+        of_task |= permits_in(parsed, "") | settings
         task = make_task(tables.vdaf, tables.privacy, **of_task)
     config = collector_keypair().config
     texts = text_tasks(parsed, plan_texts(parsed), config, leader, helper)

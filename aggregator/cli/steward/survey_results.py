@@ -16,6 +16,12 @@ import typer
 from aggregator.cli import faults
 from aggregator.cli.options import Config, Up
 from aggregator.cli.steward.collecting import collect_windows
+from aggregator.cli.steward.invited_counts import (
+    Invited,
+    invited_counts,
+    invited_document,
+    invited_lines,
+)
 from aggregator.cli.steward.survey_tasks import MaybeTaskFile, Spelled, survey_of
 from aggregator.cli.steward.survey_words import strings_in, text_windows
 from aggregator.errors import ParameterError
@@ -57,6 +63,7 @@ def collect(
         ),
     ] = False,
     spelled: Spelled = None,
+    invited: Invited = None,
     up: Up = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -79,18 +86,21 @@ def collect(
         if windows.end(start) > moment and not now:
             raise ParameterError(_not_over(config, asked, windows, start))
     collected, troubles = collect_windows(config, asked, letters, windows, starts, wait, now=now)
-    own = [(each.task, each.batch()) for each in collected if each.task == asked.task]
+    of_task = [each for each in collected if each.task == asked.task]
+    counts = invited_counts(invited, asked, of_task)
+    own = [(each.task, each.batch()) for each in of_task]
     made = SurveyResults(own).table(by=None)
     texts = text_windows(
         asked, letters, windows, lambda task: [each for each in collected if each.task == task]
     )
     if as_json:
         shown = _texts_document(texts) if asked.texts else {}
-        print(json.dumps(_document(made, troubles) | shown))
+        print(json.dumps(_document(made, troubles) | shown | invited_document(counts)))
     else:
         print_table(made)
         for each in texts:
             print(each.heading(windows))
+        print(*invited_lines(counts, windows), sep="\n", end="\n" if counts else "")
     end_in(troubles)
 
 
@@ -137,6 +147,7 @@ def results(
         ),
     ] = False,
     spelled: Spelled = None,
+    invited: Invited = None,
     now: Annotated[
         bool,
         typer.Option(
@@ -184,6 +195,7 @@ def results(
         lists = collector.word_lists if words is None else words
     found = [each for each in found if start in (None, each.start)]
     texts = [each for each in texts if start in (None, each.start) and show in (None, each.name)]
+    counts = invited_counts(invited, asked, found)
     probability = parse_probability(confidence, "confidence")
     if changes:
         print_changes(survey_results(found), probability, show)
@@ -196,10 +208,11 @@ def results(
         made.to_parquet(parquet)
     if as_json:
         words_too = _texts_document(texts, strings_in(lists), every=every) if asked.texts else {}
-        print(json.dumps(_document(made) | words_too))
+        print(json.dumps(_document(made) | words_too | invited_document(counts)))
     elif csv is None and parquet is None:
         print_table(made)
         print_texts(texts, windows, strings_in(lists), every=every)
+        print(*invited_lines(counts, windows), sep="\n", end="\n" if counts else "")
 
 
 def place_of(file: Path | None, config: Path | None, up: Path | None) -> tuple[Path, Path | None]:

@@ -16,10 +16,13 @@ from aggregator.client.text.strings import fingerprint
 from aggregator.collector import Collected, store
 from aggregator.collector.driver import Driver
 from aggregator.dap.ids import encode_base64url
+from aggregator.protocol.permit_lists import listed, write_lists
 from aggregator.protocol.task import Task
 from aggregator.steward.survey import Meaning
+from aggregator.steward.survey.invitations import Invitations
 from tests.support.collector_world import MONDAY, WEEK, CollectorWorld
 from tests.support.commands import Done, run_here
+from tests.support.entropy import SeededEntropy
 from tests.support.ports import free_ports
 from tests.support.survey_folders import write_survey_folder
 from tests.support.surveys import VISITS, department
@@ -299,3 +302,36 @@ def test_of_the_last_weeks_those_before_the_survey_are_left_out(tmp_path: Path) 
     asked.begin()
     assert asked.collect("--last", "9 weeks").returncode == 3
     assert len(asked.collections()) == 2 * TASKS
+
+
+def test_results_say_how_many_of_how_many_who_were_invited(tmp_path: Path) -> None:
+    asked = Asked(tmp_path, BOTH.replace("[budget]", 'answers = "by invitation"\n[budget]'))
+    task = asked.survey.task
+    assert task is not None
+    assert task.permits is not None
+    asked.begin()
+    asked.finish(task, values=[400, 200, 0])
+    first = task.permit_window(task.batching.bucket(task.time(int(START.timestamp()))))
+    made = Invitations.fresh("https://hospital.example", SeededEntropy(1))
+    lists = []
+    for place, people in enumerate((700, 900)):  # of late additions, too
+        made = made.of([task], [(first, first + 1)] * (people - len(made.windows)))
+        lists.append(tmp_path / f"{place}.list")
+        lists[-1].write_bytes(write_lists(made.lists([task])))
+    files = [part for each in lists for part in ("--invited", each)]
+    done = run_here("survey", "results", asked.file, "--config", asked.config, *files)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].endswith(" of 900 invited")
+    done = run_here("survey", "results", asked.file, "--config", asked.config, *files, "--json")
+    (window,) = json.loads(done.stdout)["invited"]
+    assert (window["window"], window["invited"]) == (START.isoformat(), 900)
+    other = tmp_path / "other.list"
+    other.write_bytes(write_lists([listed(bytes(32), {first: []})]))
+    for file, said in (
+        (other, "the list is of another survey"),
+        (asked.file, "this is not a list"),
+    ):
+        done = run_here(
+            "survey", "results", asked.file, "--config", asked.config, "--invited", file
+        )
+        assert said in done.stderr

@@ -1,0 +1,87 @@
+"""How many of those who were invited answered, window by window: N of P, beside every result."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from aggregator.cli.files import named
+from aggregator.errors import ParameterError
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from aggregator.client.survey.asked_survey import AskedSurvey
+    from aggregator.collector import Collected
+    from aggregator.steward.survey import Windows
+
+Invited = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="FILE",
+        help="permits.list of `prio survey invite`: say of how many who were invited each window's "
+        "answers are. Repeatable, for lists of several folders.",
+    ),
+]
+
+Count = tuple["datetime", int, int]
+"""A window's start, how many answered in it, and how many were invited."""
+
+
+def invited_counts(
+    files: Sequence[Path] | None, asked: "AskedSurvey", found: "Sequence[Collected]"
+) -> list[Count]:
+    """Return the counts of the windows that were collected of a survey's own task.
+
+    What lists have more than once counts once. Raises `ParameterError` if the survey is not by
+    invitation, or a list is of another one.
+    """
+    if files is None:
+        return []
+    task = asked.task
+    if task is None or task.permits is None:
+        raise ParameterError("invited: the survey has no report that counts by invitation")
+    entries: dict[int, set[bytes]] = {}
+    for file in files:
+        for window, some in _entries(file, task.permits.domain).items():
+            entries.setdefault(window, set()).update(some)
+    counts = []
+    for each in found:
+        bucket = task.batching.bucket(task.time(int(each.start.timestamp())))
+        people = len(entries.get(task.permit_window(bucket), ()))
+        invited = people // task.policy.max_reports_per_person
+        counts.append((each.start, each.batch().report_count, invited))
+    return counts
+
+
+def invited_lines(counts: Sequence[Count], windows: "Windows") -> list[str]:
+    """Return a line for each window."""
+    return [
+        f"{windows.describe(start)}: {answers:,} of {people:,} invited"
+        for start, answers, people in counts
+    ]
+
+
+def invited_document(counts: Sequence[Count]) -> dict[str, object]:
+    """Return the same for programs; nothing if no list was given."""
+    shown = [
+        {"window": start.isoformat(), "answers": answers, "invited": people}
+        for start, answers, people in counts
+    ]
+    return {"invited": shown} if counts else {}
+
+
+def _entries(file: Path, domain: bytes) -> Mapping[int, Sequence[bytes]]:
+    from aggregator.codec import DecodeError
+    from aggregator.protocol.permit_lists import read_lists
+
+    try:
+        lists = read_lists(file.read_bytes())
+    except DecodeError as error:
+        raise ParameterError(f"invited: {file}: {error}") from None
+    with named(file):
+        for each in lists:
+            if each.domain == domain:
+                return each.windows
+        raise ParameterError("invited: the list is of another survey")
