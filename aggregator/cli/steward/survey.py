@@ -263,6 +263,9 @@ def _add_to_local_parties(
     draft = replacing.drafts_before(folder, place.name)
     state = f"sent-{1 + draft}" if draft else "sent"  # which knows a survey by its title
     people = f" --person-column person --state {state}" if survey.texts else ""
+    if survey.is_by_invitation:
+        print(f"  prio survey invite {public} --count 20 --out links")
+        people = " --link-column link"
     print(f"  prio survey upload {public} answers.csv --time-column time{people}")
     print(f'  prio survey collect {public} --last "{escaped(survey.window)}"')
 

@@ -222,7 +222,7 @@ def _page(page: str | None, folder: "LocalFolder | None", public: Path) -> str:
 
 
 def _say_next(out: Path, folder: "LocalFolder | None", *, is_named: bool) -> None:
-    made = "links.csv, key" if is_named else CARDS
+    made = "links*.csv, key" if is_named else CARDS
     print(f"wrote {made} (secret), and {LIST} (for both aggregators) to {out}", file=sys.stderr)
     if is_named:
         print(f"{out}: {_DANGER}.", file=sys.stderr)
