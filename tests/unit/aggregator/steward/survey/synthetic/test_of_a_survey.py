@@ -1,6 +1,7 @@
 """What a notebook asks of a survey: a synthetic table, functions of pairs, three answers."""
 
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ from aggregator.steward.survey import SurveyResults, plan, survey_from_toml
 from aggregator.steward.survey.synthetic.of_pairs import OfPairs
 from tests.support.surveys import task_of
 from tests.support.synthetic_surveys import release, survey_text
+
+pytestmark = pytest.mark.slow
 
 TEXT = survey_text({"a": 3, "b": 3, "c": 3}, 'epsilon = "4"\ndelta = "1/1000000"')
 ASKED = plan(survey_from_toml(TEXT))
@@ -27,15 +30,19 @@ def answers(people: int, seed: int) -> np.ndarray[tuple[int, int], np.dtype[np.i
 
 
 TRUE = [answers(20_000, 1), answers(20_000, 2)]
-RESULTS = SurveyResults(
-    [(TASK, release(ASKED, each, 10 + day, day)) for day, each in enumerate(TRUE)], "Made up"
-)
+
+
+@cache
+def the_results() -> SurveyResults:
+    return SurveyResults(
+        [(TASK, release(ASKED, each, 10 + day, day)) for day, each in enumerate(TRUE)], "Made up"
+    )
 
 
 def test_a_table_is_of_the_last_window_of_one_by_name_or_of_several() -> None:
-    assert RESULTS.synthetic().told.windows == (SECOND,)
-    assert RESULTS.synthetic(0, rows=10).told.windows == (FIRST,)
-    both = RESULTS.synthetic(windows=[FIRST, -1], rows=10)
+    assert the_results().synthetic().told.windows == (SECOND,)
+    assert the_results().synthetic(0, rows=10).told.windows == (FIRST,)
+    both = the_results().synthetic(windows=[FIRST, -1], rows=10)
     assert both.told.windows == (FIRST, SECOND)
     assert both.people == 40_000
     assert {row["window"] for row in both.rows()} == {"2026-01-01; 2026-01-02"}
@@ -44,9 +51,9 @@ def test_a_table_is_of_the_last_window_of_one_by_name_or_of_several() -> None:
 @pytest.mark.parametrize("window", [2, "2026-01-03"])
 def test_an_unknown_window_is_refused(window: int | str) -> None:
     for ask in (
-        lambda: RESULTS.synthetic(window),
-        lambda: RESULTS.three({"a": "a 1", "b": "b 1", "c": "c 1"}, window),
-        lambda: RESULTS.of_pairs(lambda _, each: each[0, 1], ["a", "b"], window),
+        lambda: the_results().synthetic(window),
+        lambda: the_results().three({"a": "a 1", "b": "b 1", "c": "c 1"}, window),
+        lambda: the_results().of_pairs(lambda _, each: each[0, 1], ["a", "b"], window),
     ):
         with pytest.raises(ParameterError, match="window: there"):
             ask()
@@ -54,16 +61,18 @@ def test_an_unknown_window_is_refused(window: int | str) -> None:
 
 def test_windows_of_different_surveys_are_not_added_up() -> None:
     other = task_of(TEXT.replace('"4"', '"2"'))
-    mixed = SurveyResults([(TASK, RESULTS.results[0][1]), (other, RESULTS.results[1][1])])
+    mixed = SurveyResults(
+        [(TASK, the_results().results[0][1]), (other, the_results().results[1][1])]
+    )
     with pytest.raises(ParameterError, match="different surveys, or have different noise"):
         mixed.synthetic(windows=[0, 1])
 
 
 def test_three_answers_have_bounds_that_hold_the_truth() -> None:
-    interval = RESULTS.three({"a": "a 1", "c": "c 1", "b": "b 1"}, 0, Fraction(999, 1000))
+    interval = the_results().three({"a": "a 1", "c": "c 1", "b": "b 1"}, 0, Fraction(999, 1000))
     assert int((TRUE[0] == 1).all(axis=1).sum()) in interval
     assert 0 <= interval.low < interval.high <= 20_000
-    narrow = RESULTS.three({"a": "a 1", "c": "c 1", "b": "b 1"}, 0, Fraction(1, 2))
+    narrow = the_results().three({"a": "a 1", "c": "c 1", "b": "b 1"}, 0, Fraction(1, 2))
     assert narrow.high - narrow.low < interval.high - interval.low
 
 
@@ -76,7 +85,7 @@ def test_three_answers_have_bounds_that_hold_the_truth() -> None:
 )
 def test_other_than_three_known_answers_are_refused(given: dict[str, str], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
-        RESULTS.three(given)
+        the_results().three(given)
 
 
 def correlation(
@@ -86,7 +95,7 @@ def correlation(
 
 
 def test_a_function_of_pairs_has_an_interval_that_holds_the_truth() -> None:
-    (row,) = RESULTS.of_pairs(correlation, ["a", "b"], 0).rows
+    (row,) = the_results().of_pairs(correlation, ["a", "b"], 0).rows
     gave = (TRUE[0][:, :2] < 3).all(axis=1)
     true = np.corrcoef(TRUE[0][gave, 0], TRUE[0][gave, 1])[0, 1]
     low, high = row["low"], row["high"]
@@ -95,16 +104,16 @@ def test_a_function_of_pairs_has_an_interval_that_holds_the_truth() -> None:
     middle, half = (high + low) / 2, (high - low) / 2
     assert abs(true - middle) < 2.5 * half  # as five standard deviations
     assert "200 copies" in str(row["method"])
-    again = RESULTS.of_pairs(correlation, ["a", "b"], 0).rows
+    again = the_results().of_pairs(correlation, ["a", "b"], 0).rows
     assert again == [row]
 
 
 def test_labels_may_stand_for_other_numbers_and_order_does_not_matter() -> None:
     codes = {name: {f"{name} {place}": -2.0 * place for place in range(3)} for name in "ba"}
-    (turned,) = RESULTS.of_pairs(correlation, codes).rows
-    (plain,) = RESULTS.of_pairs(correlation, ["a", "b"]).rows
+    (turned,) = the_results().of_pairs(correlation, codes).rows
+    (plain,) = the_results().of_pairs(correlation, ["a", "b"]).rows
     assert turned["value"] == pytest.approx(plain["value"])
-    mean = RESULTS.of_pairs(lambda means, _: {"b": means[0], "a": means[1]}, codes).rows
+    mean = the_results().of_pairs(lambda means, _: {"b": means[0], "a": means[1]}, codes).rows
     assert [row["label"] for row in mean] == ["b", "a"]
     assert all(-4 < float(row["value"] or 0) < 0 for row in mean)
 
@@ -121,7 +130,7 @@ def test_labels_may_stand_for_other_numbers_and_order_does_not_matter() -> None:
 )
 def test_other_questions_are_refused(questions: object, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
-        RESULTS.of_pairs(correlation, questions)  # type: ignore[arg-type]  # as parametrized
+        the_results().of_pairs(correlation, questions)  # type: ignore[arg-type]  # as parametrized
 
 
 def test_nothing_is_concluded_from_pairs_where_the_noise_may_be_all() -> None:

@@ -3,6 +3,7 @@
 import csv
 import json
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,8 @@ from aggregator.steward.survey.synthetic.making import MOST_ROWS, synthetic_of
 from aggregator.steward.survey.synthetic.synthetic import RULES, Synthetic
 from aggregator.steward.survey.synthetic.told import Told
 from tests.support.synthetic_surveys import Entries, meaning_of, planned, release, survey_text
+
+pytestmark = pytest.mark.slow
 
 SIZES = {"a": 3, "b": 3, "c": 3}
 
@@ -38,48 +41,56 @@ def made(asked: Plan, *batches: Batch, **options: object) -> Synthetic:
 
 ONE_IN_A_MILLION = 1 - Fraction(1, 10**6)
 ASKED = planned(SIZES)
-RELEASE = release(ASKED, alike(20_000), 1)
-TABLE = made(ASKED, RELEASE)
+
+
+@cache
+def the_release() -> Batch:
+    return release(ASKED, alike(20_000), 1)
+
+
+@cache
+def the_table() -> Synthetic:
+    return made(ASKED, the_release())
 
 
 def test_a_table_has_a_stamped_row_for_each_report() -> None:
-    rows = TABLE.rows()
+    rows = the_table().rows()
     assert len(rows) == 20_000
     assert list(rows[0]) == ["a", "b", "c", "window", "synthetic"]
     assert {row["synthetic"] for row in rows} == {
         "not a person: drawn from noised sums of Made up, 2026-01-01"
     }
     assert {row["a"] for row in rows} == {"a 0", "a 1", "a 2", None}
-    assert TABLE.frame().shape == (20_000, 5)
+    assert the_table().frame().shape == (20_000, 5)
 
 
 def test_one_release_gives_one_table_and_another_seed_another() -> None:
-    again = made(ASKED, RELEASE)
-    assert (again.entries == TABLE.entries).all()
-    assert (made(ASKED, RELEASE, seed=7).entries != TABLE.entries).any()
-    fewer = made(ASKED, RELEASE, rows=50)
+    again = made(ASKED, the_release())
+    assert (again.entries == the_table().entries).all()
+    assert (made(ASKED, the_release(), seed=7).entries != the_table().entries).any()
+    fewer = made(ASKED, the_release(), rows=50)
     assert fewer.entries.shape == (50, 3)
     # The number of rows does not change what they are drawn from.
-    assert fewer.count({"a": "a 1"}).synthetic == TABLE.count({"a": "a 1"}).synthetic
+    assert fewer.count({"a": "a 1"}).synthetic == the_table().count({"a": "a 1"}).synthetic
 
 
 @pytest.mark.parametrize("rows", [0, MOST_ROWS + 1])
 def test_no_other_number_of_rows_is_drawn(rows: int) -> None:
     with pytest.raises(ParameterError, match="rows must be an integer from 1 to 10000000"):
-        made(ASKED, RELEASE, rows=rows)
+        made(ASKED, the_release(), rows=rows)
 
 
 def test_a_count_stands_beside_the_released_one_and_its_interval_where_there_is_one() -> None:
-    one = TABLE.count({"a": "a 1"})
-    two = TABLE.count({"b": "b 1", "a": "a 1"})
-    three = TABLE.count({"a": "a 1", "b": "b 1", "c": "no answer"})
+    one = the_table().count({"a": "a 1"})
+    two = the_table().count({"b": "b 1", "a": "a 1"})
+    three = the_table().count({"a": "a 1", "b": "b 1", "c": "no answer"})
     for count in (one, two):
         assert count.released is not None
         assert count.synthetic in count.released.interval(ONE_IN_A_MILLION)
         assert "released" in repr(count)
     assert three.released is None
     assert "without an interval" in repr(three)
-    assert TABLE.count({"a": "a 1", "b": "b 1"}).synthetic == pytest.approx(two.synthetic)
+    assert the_table().count({"a": "a 1", "b": "b 1"}).synthetic == pytest.approx(two.synthetic)
 
 
 @pytest.mark.parametrize(
@@ -92,25 +103,25 @@ def test_a_count_stands_beside_the_released_one_and_its_interval_where_there_is_
 )
 def test_an_unknown_answer_is_refused(answers: dict[str, str], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
-        TABLE.count(answers)
+        the_table().count(answers)
 
 
 def test_all_counts_of_one_and_two_answers_are_listed_with_what_was_released() -> None:
-    rows = TABLE.pairs.rows
+    rows = the_table().pairs.rows
     assert len(rows) == 3 * 4 + 3 * 16
     assert {row["pair"] for row in rows} == {"a", "b", "c", "a by b", "a by c", "b by c"}
     by_cell = {(row["pair"], row["cell"]): row for row in rows}
     row = by_cell["a by b", "a 1, b 1"]
-    released = TABLE.count({"a": "a 1", "b": "b 1"}).released
+    released = the_table().count({"a": "a 1", "b": "b 1"}).released
     assert released is not None
     assert row["value"] == pytest.approx(float(released.value))
     assert row["low"] < row["value"] < row["high"]  # type: ignore[operator]  # numbers
     outside = [row["outside"] for row in rows if " by " in str(row["pair"])]
-    assert outside.count("yes") / len(outside) == pytest.approx(TABLE.outside, abs=0.03)
+    assert outside.count("yes") / len(outside) == pytest.approx(the_table().outside, abs=0.03)
 
 
 def test_files_are_named_and_stamped_and_what_must_be_known_is_beside_them(tmp_path: Path) -> None:
-    table = made(ASKED, RELEASE, rows=200)
+    table = made(ASKED, the_release(), rows=200)
     file = tmp_path / "visits.synthetic.csv"
     table.to_csv(file)
     with file.open(newline="") as opened:
@@ -126,7 +137,7 @@ def test_files_are_named_and_stamped_and_what_must_be_known_is_beside_them(tmp_p
     assert pl.read_parquet(parquet).rows() == [tuple(row.values()) for row in table.rows()]
     # The same once more gives the same bytes.
     before = file.read_bytes()
-    made(ASKED, RELEASE, rows=200).to_csv(file)
+    made(ASKED, the_release(), rows=200).to_csv(file)
     assert file.read_bytes() == before
     for write in (table.to_csv, table.to_parquet):
         with pytest.raises(ParameterError, match="must end in"):
@@ -140,7 +151,7 @@ def test_nothing_is_made_of_noise_unless_that_is_wanted() -> None:
     table = made(ASKED, few, although_noise=True)
     assert table.is_weak
     assert any("weak" in each for each in table.warnings)
-    assert not TABLE.warnings
+    assert not the_table().warnings
 
 
 def test_windows_together_know_more_than_one() -> None:
@@ -206,4 +217,4 @@ def test_a_question_in_no_table_is_independent_and_named() -> None:
 def test_too_many_answers_together_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(making, "MOST_ENTRIES", 11)
     with pytest.raises(ParameterError, match="have 12 answers together"):
-        made(ASKED, RELEASE)
+        made(ASKED, the_release())
