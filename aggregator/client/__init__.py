@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from aggregator.client.measurements import MeasurementReader
     from aggregator.client.outbox import AlreadyAnswered, Outbox, OutboxFull
     from aggregator.client.passes import Pass, Reason
+    from aggregator.client.permit_store import PermitStore
     from aggregator.client.records import Outcome, State
     from aggregator.client.reporter import Reporter
     from aggregator.client.right_time import TimeUnknown
@@ -39,6 +40,7 @@ else:
             "bulk": ("Uploaded",),
             "measurements": ("MeasurementReader",),
             "outbox": ("AlreadyAnswered", "Outbox", "OutboxFull"),
+            "permit_store": ("PermitStore",),
             "records": ("Outcome", "State"),
             "reporter": ("Reporter",),
             "passes": ("Pass", "Reason"),
@@ -62,6 +64,7 @@ __all__ = [
     "OutboxFull",
     "Outcome",
     "Pass",
+    "PermitStore",
     "Reason",
     "Reporter",
     "Row",

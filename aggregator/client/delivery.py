@@ -32,6 +32,7 @@ from aggregator.dap.resources import path
 from aggregator.dap.times import DAY, Time
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
+from aggregator.protocol.permits import extensions_signed
 from aggregator.protocol.reports import PreparedReport, report_sizes, seal_reports
 from aggregator.protocol.task import Task
 
@@ -306,7 +307,9 @@ class Delivery:
         """Return the reports of records, sealed, with the padding that keeps their room."""
         prepared = [
             PreparedReport(
-                ReportMetadata(ReportId(record.key), Time(record.time)),
+                ReportMetadata(
+                    ReportId(record.key), Time(record.time), extensions_signed(record.signature)
+                ),
                 record.public_share,
                 record.leader_share,
                 record.helper_share,

@@ -1,13 +1,15 @@
 """Makes the reports of measurements: those of one task and time together, which is cheaper."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from aggregator.client.contributions import Contribution
 from aggregator.client.delivery import room_of
+from aggregator.client.held_permits import SignedPermit
 from aggregator.client.records import Entry, Record
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
+from aggregator.protocol.permit_requests import Place
 from aggregator.protocol.reports import prepare_reports
 from aggregator.protocol.task import Task
 from aggregator.vdaf.circuits.measurements import Measurement
@@ -25,6 +27,9 @@ class Put:
         digest: Of what it was made of; deleted with the first report.
         secret: Of the person's permits, where the tasks need one.
         number: Which permit of the window it is.
+        holder: Whose signed permits in the outbox it takes, where tasks need those; empty for those
+            of nobody who is named.
+        signed: Those permits, by the ids of the tasks.
     """
 
     parts: Sequence[tuple[Task, Measurement]] = dataclasses.field(repr=False)
@@ -34,6 +39,15 @@ class Put:
     digest: bytes | None = dataclasses.field(default=None, repr=False)
     secret: bytes | None = dataclasses.field(default=None, repr=False)
     number: int = 0
+    holder: str = ""
+    signed: Mapping[bytes, SignedPermit] = dataclasses.field(default_factory=dict, repr=False)
+
+    def place(self, task: Task) -> Place | None:
+        """Return which signed permit its report of a task takes; None if that takes none."""
+        if task.permits is None or not task.permits.is_signed:
+            return None
+        window = task.permit_window_at(task.time(self.seconds))
+        return Place(task.permits.domain, window, self.number)
 
     def opening(self, task: Task) -> bytes | None:
         """Return the permit of its report of a task; None if that needs none.
@@ -42,6 +56,8 @@ class Put:
         """
         if self.secret is not None:
             return task.opening(self.secret, self.seconds, self.number)
+        if task.task_id.value in self.signed:
+            return self.signed[task.task_id.value].opening
         if task.permits is not None:
             raise ParameterError("permit: the task counts only reports with one: give the code")
         return None
@@ -73,9 +89,14 @@ def made(puts: Sequence[Put], now: int, entropy: Entropy) -> list[Entry]:
         measurements = [puts[place].parts[part][1] for place, part in places]
         permits = [puts[place].opening(task) for place, _ in places]
         openings = [each for each in permits if each is not None]
-        prepared = prepare_reports(task, measurements, task.time(seconds), entropy, openings)
+        signatures: list[bytes] | None = None
+        if task.issuer_keys is not None:
+            signatures = [puts[place].signed[task_id].signature for place, _ in places]
+        time = task.time(seconds)
+        prepared = prepare_reports(task, measurements, time, entropy, openings, signatures)
         unsealed = bytes(room_of(task))
-        for each, (place, part) in zip(prepared, places, strict=True):
+        signed = [None] * len(places) if signatures is None else signatures
+        for each, signature, (place, part) in zip(prepared, signed, places, strict=True):
             records[place, part] = Record(
                 key=each.metadata.report_id.value,
                 task=task_id,
@@ -88,10 +109,14 @@ def made(puts: Sequence[Put], now: int, entropy: Entropy) -> list[Entry]:
                 sealed_to=None,
                 body=unsealed,
                 opening=each.opening,
+                signature=signature,
             )
     return [
         Entry(
-            [records[place, part] for part in range(len(put.parts))], put.contributions, put.digest
+            [records[place, part] for part in range(len(put.parts))],
+            put.contributions,
+            put.digest,
+            [(put.holder, of) for task, _ in put.parts if (of := put.place(task)) is not None],
         )
         for place, put in enumerate(puts)
     ]

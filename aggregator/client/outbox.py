@@ -11,13 +11,17 @@ import os
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
+from aggregator.client.held_permits import Execute
 from aggregator.client.records import COLUMNS, Entry, Outcome, Record, State
-from aggregator.client.remembered import Execute, insert, refusal
+from aggregator.client.remembered import insert, refusal
 from aggregator.errors import ConfigurationError, LocalError
+
+T = TypeVar("T")
 
 MAX_BYTES = 2**30
 """How large the file may become, unless the application says otherwise."""
@@ -33,7 +37,7 @@ CREATE TABLE IF NOT EXISTS records (
     time INTEGER NOT NULL, public_share BLOB NOT NULL, leader_share BLOB NOT NULL,
     helper_share BLOB NOT NULL, sealed_to BLOB, body BLOB NOT NULL,
     attempts INTEGER NOT NULL DEFAULT 0, due INTEGER NOT NULL DEFAULT 0,
-    declined TEXT NOT NULL DEFAULT '', opening BLOB
+    declined TEXT NOT NULL DEFAULT '', opening BLOB, signature BLOB
 ) STRICT;
 CREATE INDEX IF NOT EXISTS records_by_turn ON records (task, due, created);
 CREATE TABLE IF NOT EXISTS claims (
@@ -56,13 +60,18 @@ CREATE TABLE IF NOT EXISTS contributions (
     reports INTEGER NOT NULL DEFAULT 1,
     PRIMARY KEY (asked, person, time, window_start, window_end, most)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS permits (
+    holder TEXT NOT NULL, domain BLOB NOT NULL, window_number INTEGER NOT NULL,
+    number INTEGER NOT NULL, opening BLOB, blinded BLOB, inverse BLOB, signature BLOB,
+    PRIMARY KEY (holder, domain, window_number, number)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS places (
     person TEXT NOT NULL, name TEXT NOT NULL, place INTEGER NOT NULL,
     PRIMARY KEY (person, name)
 ) STRICT, WITHOUT ROWID;
 """
 
-_VERSION = 4
+_VERSION = 5
 """What `_TABLES` are; kept as `user_version`."""
 
 _TOSS = "SELECT number FROM tosses WHERE question = ? AND person = ?"
@@ -359,6 +368,11 @@ class Outbox:
                 execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             finally:
                 execute(f"PRAGMA busy_timeout = {1000 * _PATIENCE}")
+
+    def within(self, do: Callable[[Execute], T]) -> T:
+        """Return what is done in one transaction of the file."""
+        with self._transaction() as execute:
+            return do(execute)
 
     @contextmanager
     def _transaction(self) -> Iterator[Execute]:

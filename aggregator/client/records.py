@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from aggregator.client.contributions import Contribution
+from aggregator.protocol.permit_requests import Place
 
 
 class State(StrEnum):
@@ -38,7 +39,7 @@ class Record:
     `body` is what is sent, with zeros behind it that keep room; before, it is only zeros.
     `declined` are the days on which the leader would not take it, or not yet: numbers since the
     epoch, separated by spaces. `opening` is its permit, if its task needs one, and as secret as the
-    shares: it leaves with the record.
+    shares: it leaves with the record. `signature` is that of its id, if permits are signed.
     """
 
     key: bytes
@@ -55,6 +56,7 @@ class Record:
     due: int = 0
     declined: str = ""
     opening: bytes | None = dataclasses.field(default=None, repr=False)
+    signature: bytes | None = dataclasses.field(default=None, repr=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,12 +64,14 @@ class Entry:
     """What is stored together or not at all.
 
     `contributions` are what a person has made by the records. `digest` is of what the first record
-    was made of, and is deleted with it.
+    was made of, and is deleted with it. `permits` are the signed ones that the records take, each
+    with whose it is.
     """
 
     records: Sequence[Record]
     contributions: Sequence[Contribution] = ()
     digest: bytes | None = dataclasses.field(default=None, repr=False)
+    permits: Sequence[tuple[str, Place]] = ()
 
 
 COLUMNS = ", ".join(each.name for each in dataclasses.fields(Record))

@@ -1,13 +1,8 @@
 """What an outbox remembers: whether an entry may be stored beside what is there, and its rows."""
 
-import sqlite3
-from collections.abc import Callable
-
 from aggregator.client.contributions import Contribution
+from aggregator.client.held_permits import Execute, held, use
 from aggregator.client.records import COLUMNS, PLACES, Entry, State, row_of
-
-Execute = Callable[..., sqlite3.Cursor]
-"""Runs a statement in the transaction that is open."""
 
 
 def refusal(execute: Execute, entry: Entry) -> str | None:
@@ -23,6 +18,14 @@ def refusal(execute: Execute, entry: Entry) -> str | None:
             )
             if claim.fetchone() is not None:
                 return f"{record.claim!r} was answered before"
+    for holder, needed in entry.permits:
+        if held(execute, holder, needed) is None:
+            return "its permit was taken by another report"
+    return _of_contributions(execute, entry)
+
+
+def _of_contributions(execute: Execute, entry: Entry) -> str | None:
+    """Return which bound on a person an entry would break; None if it breaks none."""
     for each in entry.contributions:
         rows = execute(
             "SELECT time, window_start, window_end, most, reports FROM contributions "
@@ -56,6 +59,8 @@ def insert(execute: Execute, entry: Entry) -> None:
             claim = (record.task, record.claim, State.WAITING.value, "")
             execute("INSERT INTO claims VALUES (?, ?, ?, ?)", claim)
         execute(f"INSERT INTO records ({COLUMNS}) VALUES ({PLACES})", row_of(record))  # noqa: S608  names of our own fields
+    for holder, needed in entry.permits:
+        use(execute, holder, needed)
     if entry.digest is not None:
         execute("INSERT INTO digests VALUES (?, ?)", (entry.records[0].key, entry.digest))
     for each in entry.contributions:

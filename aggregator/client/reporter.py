@@ -13,14 +13,16 @@ import dataclasses
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Self
 
 from aggregator.client.batched_calls import BatchedCalls
 from aggregator.client.contributions import Contribution, check_person, claim_of
 from aggregator.client.delivery import Delivery
+from aggregator.client.held_permits import SignedPermit, held, is_gone
 from aggregator.client.making import Put, made
-from aggregator.client.outbox import Outbox
+from aggregator.client.outbox import AlreadyAnswered, Outbox
 from aggregator.client.passes import Pass, Reason, Settled, Settling
 from aggregator.client.records import Entry, Outcome, Record
 from aggregator.client.sender import REPORTS_PER_REQUEST, Sender
@@ -175,6 +177,8 @@ class Reporter:
             permit: The code of the person's link, if the task counts only reports with a permit.
                 The aggregators count each permit once, whatever device it is used on; so nothing is
                 counted here, and no person need be named.
+                Where permits are signed, the one that a `PermitStore` has got is taken instead:
+                of `person`, if one is named.
             number: Which report of the window it is, where the task allows a person several.
 
         Raises:
@@ -278,7 +282,7 @@ class Reporter:
         refusals = self._outbox.refusals([put.unmade for put in puts])
         before = [put for put, reason in zip(puts, refusals, strict=True) if reason is not None]
         new = [put for put, reason in zip(puts, refusals, strict=True) if reason is None]
-        entries = self._sealed(made(new, self._clock.now(), self._entropy))
+        entries = self._sealed(self._made(new))
         by_task: dict[bytes, list[Record]] = {}
         # Another row here, or another process, may have been quicker.
         for put, entry, is_stored in zip(new, entries, self._outbox.add_new(entries), strict=True):
@@ -315,6 +319,12 @@ class Reporter:
             secret = secret_of(permit)
             named = claim_of(self.task, name_of(secret), time, number) if claim is None else claim
             return Put([(self.task, measurement)], time, named, secret=secret, number=number)
+        if self.task.issuer_keys is not None:
+            if person is not None:
+                check_person(person)
+                claim = claim_of(self.task, person, time, number) if claim is None else claim
+            parts = [(self.task, measurement)]
+            return Put(parts, time, claim, number=number, holder=person or "")
         put = Put([(self.task, measurement)], time, claim)
         group = None if self._keeps_places else self.task.policy.group
         if person is None:
@@ -327,9 +337,33 @@ class Reporter:
 
     def _put_all(self, puts: Sequence[Put]) -> list[list[bytes]]:
         """Make the reports of several puts, and store all or none; return their ids."""
-        entries = made(puts, self._clock.now(), self._entropy)
+        entries = self._made(puts)
         self._outbox.add(entries)
         return [[record.key for record in entry.records] for entry in entries]
+
+    def _made(self, puts: Sequence[Put]) -> list[Entry]:
+        """Make the reports of puts, with the signed permits that the outbox holds for them."""
+        permitted = [self._with_permits(put) for put in puts]
+        return made(permitted, self._clock.now(), self._entropy)
+
+    def _with_permits(self, put: Put) -> Put:
+        """Return a put with its signed permits, if its tasks need some; refuse it without."""
+        signed: dict[bytes, SignedPermit] = {}
+        for task, _ in put.parts:
+            place = put.place(task)
+            if place is not None:
+                found = self._outbox.within(partial(held, holder=put.holder, place=place))
+                if found is None:
+                    if self._outbox.within(partial(is_gone, holder=put.holder, place=place)):
+                        raise AlreadyAnswered(
+                            "the permit of this window was used, or another device has it"
+                        )
+                    raise ParameterError(
+                        "permit: the outbox holds none of this window that was not used: get "
+                        "permits from the issuer first (PermitStore.refresh)"
+                    )
+                signed[task.task_id.value] = found
+        return replace(put, signed=signed) if signed else put
 
     def _sealed(self, entries: Sequence[Entry]) -> list[Entry]:
         """Return entries with sealed records, task by task."""

@@ -358,9 +358,12 @@ class SurveyClient:
             parts.append((self.asked.task, row.entries))
         if self._texts is not None:
             parts += self._texts.parts(tosses, row.texts, row.seconds)
+        first = self.asked.first
+        if first.issuer_keys is not None:  # the aggregators keep the person to one report
+            named = None if row.person is None else claim_of(first, row.person, row.seconds)
+            return Put(parts, row.seconds, named, secret=row.secret, holder=row.person or "")
         if row.person is None:
             return Put(parts, row.seconds)
-        first = self.asked.first
         if row.secret is not None:  # the aggregators keep the person to one report
             claim = claim_of(first, row.person, row.seconds)
             return Put(parts, row.seconds, claim, secret=row.secret)
