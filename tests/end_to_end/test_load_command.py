@@ -62,8 +62,9 @@ def test_reports_go_through_services_of_its_own() -> None:
     check(load("--stack"))
 
 
-def test_what_a_permit_adds_is_measured_beside_the_plain_task() -> None:
-    found = load("--stack", "--permits", "listed", "--rounds", "2")
+@pytest.mark.parametrize("kind", ["listed", "signed"])
+def test_what_a_permit_adds_is_measured_beside_the_plain_task(kind: str) -> None:
+    found = load("--stack", "--permits", kind, "--rounds", "2")
     permits = found.pop("permits")
     check(found)
     assert isinstance(permits, dict)

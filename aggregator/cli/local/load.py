@@ -4,11 +4,10 @@ import json
 import secrets
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -17,6 +16,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from aggregator.cli.local.costs import Costs, exchange_seconds
+from aggregator.cli.local.load_permits import Permits, given_out, keys_of, task_tables
 from aggregator.cli.local.load_stack import Stack, check_here, running_stack, started_stack
 from aggregator.cli.options import Up
 from aggregator.entropy import SystemEntropy
@@ -30,12 +30,6 @@ MOST_REPORTS: Final = 1_000_000
 _AT_ONCE: Final = 50_000
 """How many reports are sealed, and held in memory, before they are sent."""
 _WINDOW: Final = timedelta(hours=1)
-
-
-class Permits(StrEnum):
-    """How reports of a task are permitted."""
-
-    LISTED = "listed"
 
 
 console = Console(stderr=True)
@@ -108,7 +102,7 @@ def load(
         found = _measure(began, reports, singles, per_request, connections, length)
         if permits is not None:
             turns = partial(_phase, began, length, _window(), reports, per_request, 4)
-            compared = [(turns(has_permits=False), turns(has_permits=True)) for _ in range(rounds)]
+            compared = [(turns(), turns(permits=permits)) for _ in range(rounds)]
             found["permits"] = _added(compared, reports)
             found["right"] = found["right"] and all(
                 phase.is_right for turn in compared for phase in turn
@@ -242,13 +236,14 @@ def _phase(
     per_request: int,
     connections: int,
     *,
-    has_permits: bool = False,
+    permits: Permits | None = None,
 ) -> _Phase:
     """Send the reports of one task, and collect them."""
     from aggregator.cli.local import load_client
 
-    task = _task(stack.folder, length, count, has_permits=has_permits)
-    secrets_of_people = _invited(stack, task, window, count) if has_permits else None
+    signing = keys_of(permits)
+    task = _task(stack.folder, length, count, task_tables(permits, signing))
+    given = given_out(stack, task, signing, count)
     keys = load_client.configs(task)
     when = task.time(int(window.timestamp()))
     buckets = [int(x) % length for x in memoryview(secrets.token_bytes(8 * count)).cast("Q")]
@@ -266,7 +261,7 @@ def _phase(
                 when,
                 per_request,
                 lambda more: progress.advance(bar, more),
-                secrets_of_people and secrets_of_people[first : first + _AT_ONCE],
+                given and given.between(first, first + _AT_ONCE),
             )
             sent += sum(map(len, bodies))
             at_first = stack.costs()["leader"]
@@ -293,31 +288,11 @@ def _phase(
     )
 
 
-def _invited(stack: Stack, task: "Task", window: datetime, count: int) -> list[bytes]:
-    """Give permits to as many people, and both aggregators the list; return their secrets."""
-    from aggregator.cli.service.parties import open_aggregator
-    from aggregator.protocol.permit_lists import listed
-    from aggregator.service.storage.operator.permits import add_permits
-
-    people = [secrets.token_bytes(16) for _ in range(count)]
-    permits = task.permits
-    if permits is None:
-        return people
-    number = task.permit_window(task.batching.bucket(task.time(int(window.timestamp()))))
-    entries = [permits.entry_of(each, number) for each in people]
-    for party in ("leader", "helper"):
-        with open_aggregator(stack.folder.config(party)) as there:
-            add_permits(there.database, listed(permits.domain, {number: entries}))
-    return people
-
-
-def _task(folder: "LocalFolder", length: int, reports: int, *, has_permits: bool = False) -> "Task":
+def _task(folder: "LocalFolder", length: int, reports: int, tables: Mapping[str, Any]) -> "Task":
     from aggregator.cli.local.tasks import collector_config, hand_out
     from aggregator.cli.service.task_making import make_task
-    from aggregator.dap.ids import encode_base64url
     from aggregator.protocol.provisioning import provision
 
-    permits = {"permits": {"domain": encode_base64url(secrets.token_bytes(32))}}
     task = make_task(
         collector_config(folder),
         {"type": "Prio3Histogram", "length": length},
@@ -328,7 +303,7 @@ def _task(folder: "LocalFolder", length: int, reports: int, *, has_permits: bool
         min_batch_size=reports,
         max_reports=reports,
         task_info="prio load",
-        **(permits if has_permits else {}),
+        **tables,
     )
     hand_out(folder, provision(task, SystemEntropy()))
     return task

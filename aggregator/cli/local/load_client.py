@@ -7,6 +7,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
 
+from aggregator.cli.local.load_permits import Given
 from aggregator.codec import decode, encode
 from aggregator.dap.hpke import HpkeConfig, HpkeConfigList
 from aggregator.dap.messages import UploadRequest
@@ -44,19 +45,18 @@ def sealed(
     when: Time,
     per_request: int,
     progress: Callable[[int], None],
-    people: Sequence[bytes] | None = None,
+    given: Given | None = None,
 ) -> list[bytes]:
     """Return the bodies of the requests that upload the measurements.
 
-    `people` are the secrets of their permits, if the task needs them.
+    `given` has a permit for each, if the task needs them.
     """
-    seconds = when.units * task.time_precision
     bodies = []
     for first in range(0, len(measurements), per_request):
         some = measurements[first : first + per_request]
-        mine = people and people[first : first + per_request]
-        openings = mine and [task.opening(each, seconds) for each in mine]
-        prepared = prepare_reports(task, some, when, SystemEntropy(), openings)
+        mine = given and given.between(first, first + per_request)
+        permits = (None, None) if mine is None else (mine.openings, mine.signatures)
+        prepared = prepare_reports(task, some, when, SystemEntropy(), *permits)
         reports = tuple(seal_reports(task, prepared, *keys, SystemEntropy()))
         bodies.append(encode(UploadRequest(reports)))
         progress(len(some))
