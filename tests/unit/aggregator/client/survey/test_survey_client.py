@@ -12,8 +12,10 @@ import pytest
 from aggregator.client import (
     AlreadyAnswered,
     AnswerError,
+    Outbox,
     OutboxFull,
     Outcome,
+    PermitStore,
     Reason,
     Row,
     State,
@@ -26,10 +28,13 @@ from aggregator.dap.ids import encode_base64url
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import DAY
 from aggregator.errors import ParameterError
+from aggregator.issuer import Issuer, PrivateKeys
 from aggregator.protocol.permit_codes import code_of, name_of
 from aggregator.protocol.requirements import Requirements
 from aggregator.protocol.task_file import task_from_toml, task_to_toml, tasks_to_json
 from tests.support.clock import ManualClock
+from tests.support.permitted import DOMAIN
+from tests.support.signed import KeptAnswers, issuer_keys, moduli, private_keys
 from tests.support.surveys import VISITS, department, task_of
 from tests.support.tasks import make_task
 from tests.support.told_leader import ToldLeader, fails, says, stores
@@ -279,3 +284,36 @@ def test_a_survey_that_counts_only_personal_links_is_answered_by_their_codes(
     spent = Outcome(State.REFUSED, "permit_spent")
     assert survey.answered(name_of(secret)) == spent
     assert {person for _, person, _, _ in world.settled} == {name_of(secret), "of the family"}
+
+
+def test_a_survey_whose_permits_are_signed_takes_a_persons_own_with_the_answers(
+    world: World,
+) -> None:
+    plain, now = task_of(ASKED), world.clock.now()
+    first = plain.permit_window_at(plain.time(now))
+    keys = " ".join(map(encode_base64url, moduli()))
+    permits = f'domain = "{encode_base64url(DOMAIN)}"\nfirst_window = {first}\nkeys = "{keys}"'
+    task = task_from_toml(f"{task_to_toml(plain)}\n[permits]\n{permits}\n")
+    world.file.write_text(tasks_to_json([task]), "utf-8")
+    issuer = Issuer(
+        PrivateKeys(issuer_keys(first), private_keys()), [task], KeptAnswers(), clock=world.clock
+    )
+    outbox = Outbox(world.file.with_name("outbox.sqlite"))
+    survey = SurveyClient(world.file, outbox, clock=world.clock, sender=world.leader)
+    with pytest.raises(ParameterError, match="the outbox holds none of this window"):
+        survey.put({"hours": 3}, person="17")
+    for person in ("17", "18"):
+        store = PermitStore(outbox, [survey.task], person=person, clock=world.clock)
+        assert store.refresh(lambda body, user=person: issuer.issue(user, body)) == 3
+    with pytest.raises(ParameterError, match="permits are signed, so no code gives one"):
+        survey.put({}, person="17", permit=code_of(bytes(16)))
+    report = survey.put({"hours": 3}, person="17")
+    with pytest.raises(AlreadyAnswered):
+        survey.put({"hours": 4}, person="17")
+    assert survey.put({"hours": 3}, person="18") != report
+    survey.reporter.flush()
+    assert survey.answered("17") == Outcome(State.COUNTED)
+    world.clock.advance(7 * DAY)  # another window, whose permit came with the first
+    survey.put({"hours": 3}, person="17")
+    survey.close()
+    outbox.close()
