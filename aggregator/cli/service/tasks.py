@@ -22,6 +22,7 @@ from aggregator.dap.times import DAY
 from aggregator.errors import ParameterError
 from aggregator.service.config import MAX_SECONDS
 from aggregator.untrusted_text import escaped
+from aggregator.written_times import utc_text
 
 if TYPE_CHECKING:
     from aggregator.cli.service.parties import Party
@@ -358,6 +359,15 @@ def describe_privacy(task: "Task") -> str:
         lines.append(
             "only reports with a permit count, each permit once at both aggregators: domain "
             f"{encode_base64url(task.permits.domain)}"
+        )
+    if task.issuer_keys is not None:
+        first, count = task.issuer_keys.first, len(task.issuer_keys.moduli)
+        until = task.permits_from(first + count)
+        lines.append(
+            "an issuer signs the permits, with one key"
+            if task.policy.window is None
+            else "an issuer signs the permits, with one key for each window from "
+            f"{utc_text(task.permits_from(first))} to {utc_text(until)}"
         )
     if (group := group_in_words(task)) is not None:
         lines.append(group)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from aggregator.service.storage.reports.permits import Presented, spend
 from tests.support.commands import Done, run_here, service_file
 from tests.support.entropy import SeededEntropy
 from tests.support.permitted import DOMAIN, PERMITS, SECRETS, permitted, window_at
+from tests.support.signed import signed_task
 from tests.support.tasks import make_task
 
 DAY = 86_400
@@ -161,3 +163,14 @@ def test_what_a_task_takes_is_said_of_it(folder: Path) -> None:
         "only reports with a permit count, each permit once at both aggregators: domain "
         f"{encode_base64url(DOMAIN)}\n"
     )
+
+
+@pytest.mark.parametrize("window", [2, None], ids=["with windows", "without"])
+def test_of_a_task_with_signed_permits_it_is_said_for_which_windows_there_are_keys(
+    tmp_path: Path, window: int | None
+) -> None:
+    file = tmp_path / "signed.toml"
+    file.write_text(task_to_toml(signed_task(window=window)))
+    said = run_here("task", "check", file).stdout.splitlines()[-1]
+    whole = r"an issuer signs the permits, with one key for each window from 2023-\S+Z to 2023-\S+Z"
+    assert re.fullmatch(whole if window else "an issuer signs the permits, with one key", said)
