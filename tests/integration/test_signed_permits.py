@@ -10,8 +10,9 @@ import pytest
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import Report
 from aggregator.errors import ParameterError
+from aggregator.protocol import signed_permits
 from aggregator.protocol.reports import prepare_reports, seal_report
-from aggregator.protocol.signed_permits import SIGNATURE_SIZE
+from aggregator.protocol.signed_permits import SIGNATURE_SIZE, is_signed
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_toml, task_to_toml
 from aggregator.service.config import HelperSettings
@@ -327,3 +328,33 @@ def test_a_task_with_signed_permits_is_what_its_file_says() -> None:
     assert task_from_toml(task_to_toml(task)) == task
     assert task.permits is not None
     assert task.permits.is_signed
+
+
+@pytest.mark.parametrize("many", MANY)
+async def test_no_signature_is_verified_while_a_transaction_writes(
+    pair: Pair, many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writing: set[str] = set()
+    written: set[str] = set()
+    verified: list[set[str]] = []
+
+    def note(name: str, moment: str) -> None:
+        if moment == "begin":
+            writing.add(name)
+            written.add(name)
+        elif moment == "committed":
+            writing.discard(name)
+
+    def watched(modulus: bytes, text: bytes, signature: bytes) -> bool:
+        verified.append({*writing})
+        return is_signed(modulus, text, signature)
+
+    monkeypatch.setattr(signed_permits, "is_signed", watched)
+    pair.leader.on_moment = pair.helper.on_moment = note
+    permits = permits_of(pair.task, many + 2)
+    assert await upload(pair, await reports_of(pair, permits, [1] * (many + 2))) == []
+    await pair.work_until_idle()
+    assert len(verified) >= 2 * (many + 2)  # at both aggregators
+    assert not any(verified)
+    assert {"upload", "commit aggregation job"} <= written
+    assert spent(pair.helper) == many + 2
