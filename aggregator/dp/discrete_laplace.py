@@ -14,7 +14,7 @@ from aggregator.dp.filters import Cost, cost_of_dp
 from aggregator.dp.laws import DiscreteLaplaceLaw, NoiseLaw
 from aggregator.dp.mechanisms import Guarantee, Mechanism, PolicyParameters, nothing_to_protect
 from aggregator.dp.rationals import format_rational, parse_rational, require_positive
-from aggregator.dp.sensitivity import l1_sensitivity
+from aggregator.dp.sensitivity import furthest_move, l1_sensitivity
 from aggregator.entropy import Entropy
 from aggregator.vdaf.circuits import Summed
 
@@ -81,8 +81,8 @@ class PureDpDiscreteLaplace(Mechanism):
     @override
     def losses(self, circuit: Summed) -> pld.ReleaseLosses | None:
         # The furthest move is the worst, as docs/privacy.md proves.
-        worst = pld.equal_shifts(circuit, self.max_reports_per_person)
-        return None if worst is None else pld.of_discrete_laplace(self.scale(circuit), *worst)
+        move = furthest_move(circuit, self.max_reports_per_person)
+        return pld.of_discrete_laplace(self.scale(circuit), move)
 
     @override
     def law(self, circuit: Summed, aggregators: int) -> NoiseLaw | None:

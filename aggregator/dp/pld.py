@@ -10,7 +10,7 @@ a delta that were fixed beforehand.
 import dataclasses
 import importlib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from types import ModuleType
 from typing import Protocol
@@ -47,12 +47,16 @@ class ReleaseLosses:
     """The privacy loss of one release, for its worst pair of neighbours.
 
     Attributes:
-        of_draw: The distribution of the loss of one draw, shifted as in that pair.
-        draws: How many such independent draws there are.
+        of_draws: The distribution of the loss of one draw, shifted as in that pair, with how many
+            such independent draws there are, for each size of shifts.
     """
 
-    of_draw: _LossDistribution
-    draws: int
+    of_draws: tuple[tuple[_LossDistribution, int], ...]
+
+    @property
+    def draws(self) -> int:
+        """How many draws there are in all."""
+        return sum(count for _, count in self.of_draws)
 
 
 def epsilon_of_laplace(epsilon: Fraction, releases: int, delta: Fraction) -> float | None:
@@ -70,20 +74,32 @@ def epsilon_of_laplace(epsilon: Fraction, releases: int, delta: Fraction) -> flo
     return _epsilon_at(single.self_compose(releases), releases, delta)
 
 
-def of_discrete_laplace(scale: Fraction, draws: int, shift: int) -> ReleaseLosses | None:
-    """Return the loss of a release whose worst neighbours shift `draws` draws by `shift` each.
+def of_discrete_laplace(scale: Fraction, move: Sequence[Shift]) -> ReleaseLosses | None:
+    """Return the loss of a release whose worst neighbours shift its draws by a move.
 
-    None if the package would be too slow, or overflow. Raises `ConfigurationError` if
-    `dp-accounting` is not installed.
+    None if nothing is shifted, or the package would be too slow, or overflow. Raises
+    `ConfigurationError` if `dp-accounting` is not installed.
     """
-    if draws > _LARGEST_COMPOSITION or shift > _LARGEST_SHIFT:
+    if not move or sum(shift.entries for shift in move) > _LARGEST_COMPOSITION:
         return None
-    if draws * shift > _LARGEST_EPSILON * scale:
+    if sum(shift.size for shift in move) > _LARGEST_SHIFT:
         return None
-    single: _LossDistribution = _library().from_discrete_laplace_mechanism(
-        parameter=float(1 / scale), sensitivity=shift, value_discretization_interval=_GRID
+    if sum(shift.entries * shift.size for shift in move) > _LARGEST_EPSILON * scale:
+        return None
+    library = _library()
+    return ReleaseLosses(
+        tuple(
+            (
+                library.from_discrete_laplace_mechanism(
+                    parameter=float(1 / scale),
+                    sensitivity=shift.size,
+                    value_discretization_interval=_GRID,
+                ),
+                shift.entries,
+            )
+            for shift in move
+        )
     )
-    return ReleaseLosses(single, draws)
 
 
 def of_discrete_gaussian(sigma_squared: Fraction, draws: int, shift: int) -> ReleaseLosses | None:
@@ -98,7 +114,7 @@ def of_discrete_gaussian(sigma_squared: Fraction, draws: int, shift: int) -> Rel
     single: _LossDistribution = _library().from_discrete_gaussian_mechanism(
         sigma=math.sqrt(sigma_squared), sensitivity=shift, value_discretization_interval=_GRID
     )
-    return ReleaseLosses(single, draws)
+    return ReleaseLosses(((single, draws),))
 
 
 def epsilon_together(
@@ -113,8 +129,9 @@ def epsilon_together(
     for losses, count in releases:
         if losses is None or losses.draws * count > _LARGEST_COMPOSITION:
             return None
-        composed = losses.of_draw.self_compose(losses.draws * count)
-        total = composed if total is None else total.compose(composed)
+        for of_draw, each in losses.of_draws:
+            composed = of_draw.self_compose(each * count)
+            total = composed if total is None else total.compose(composed)
         draws += losses.draws * count
     return None if total is None else _epsilon_at(total, draws, delta)
 

@@ -28,7 +28,7 @@ from aggregator.dp.gaussian_shifts import Shifts, epsilon_of
 from aggregator.dp.laws import DiscreteLaplaceLaw, NoiseLaw
 from aggregator.dp.mechanisms import TAIL, Guarantee, Mechanism
 from aggregator.dp.policy import MECHANISMS
-from aggregator.dp.sensitivity import UnsupportedCircuit
+from aggregator.dp.sensitivity import UnsupportedCircuit, furthest_move
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.vdaf.circuits import Circuit, Histogram, Summed
 from tests.support.entropy import SeededEntropy
@@ -114,7 +114,10 @@ def check_losses(mechanism: Mechanism, circuit: Circuit) -> None:
     if losses is None:
         return
     assert promise.epsilon is not None
-    of_all: Any = losses.of_draw.self_compose(losses.draws)
+    of_all: Any = None
+    for of_draw, count in losses.of_draws:
+        composed: Any = of_draw.self_compose(count)
+        of_all = composed if of_all is None else of_all.compose(composed)
     law, shifts = law_of(mechanism, circuit), shifts_of(mechanism, circuit)
     for part in PARTS:
         epsilon = part * float(promise.epsilon)
@@ -295,8 +298,8 @@ class LightLosses(Honest):
 
     @override
     def losses(self, circuit: Summed) -> pld.ReleaseLosses | None:
-        worst = pld.equal_shifts(circuit, self.max_reports_per_person)
-        return None if worst is None else pld.of_discrete_laplace(2 * self.scale(circuit), *worst)
+        move = furthest_move(circuit, self.max_reports_per_person)
+        return pld.of_discrete_laplace(2 * self.scale(circuit), move)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 import sys
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from aggregator.dp import accounting, pld
@@ -34,6 +35,7 @@ from aggregator.vdaf.circuits import (
     Sum,
     SumVec,
 )
+from aggregator.vdaf.instances import SECTIONS
 from tests.support.patience import measured
 
 DELTA = Fraction(1, 10**5)
@@ -309,6 +311,36 @@ def test_gaussian_noise_has_a_known_worst_pair_where_no_entry_can_move_further(
     mechanism = DiscreteGaussian(Fraction(1), max_reports_per_person=reports)
     losses = mechanism.losses(circuit)
     assert (losses and losses.draws) == (expected and expected[0])
+
+
+def epsilon_by_convolution(scale: float, shifts: list[int], delta: float) -> float:
+    """Return the exact epsilon of discrete Laplace draws that are shifted so."""
+    losses = np.ones(1)
+    for size in shifts:
+        # The loss (|z - size| - |z|) / scale, by its whole number from -size to size.
+        own, step = np.zeros(2 * size + 1), np.exp(-1 / scale)
+        for z in range(-200 * int(scale), 200 * int(scale)):
+            own[abs(z - size) - abs(z) + size] += (1 - step) / (1 + step) * step ** abs(z)
+        losses = np.convolve(losses, own)
+    values = (np.arange(len(losses)) - sum(shifts)) / scale
+    low, high = 0.0, sum(shifts) / scale
+    for _ in range(50):
+        middle = (low + high) / 2
+        beyond = np.sum(losses * np.maximum(0, -np.expm1(middle - values)))
+        low, high = (middle, high) if beyond > delta else (low, middle)
+    return high
+
+
+def test_a_report_with_a_number_has_the_losses_of_its_worst_pair() -> None:
+    """The pair moves two counts by 1 and the number by 4, all under noise of one scale."""
+    circuit = SECTIONS.prio3({"sections": "onehot:3 number:4"}).circuit
+    losses = HALF.losses(circuit)
+    assert losses is not None
+    assert losses.draws == 3
+    found = pld.epsilon_together([(losses, 3)], Fraction(1, 10**6))
+    exact = epsilon_by_convolution(12, [1, 1, 4] * 3, 1e-6)
+    assert found is not None
+    assert exact - 1e-9 <= found <= exact + 9e-4, "each of nine draws is rounded up to 10^-4"
 
 
 def test_a_missing_library_is_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
