@@ -23,6 +23,7 @@ from functools import lru_cache
 
 from aggregator.dp.decimals import DIGITS, Number, expm1, rational_in, to_decimal, working
 from aggregator.dp.sensitivity import (
+    Shift,
     UnsupportedCircuit,
     furthest_move,
     is_worst_in_every_entry,
@@ -41,16 +42,28 @@ MOST_EPSILON0 = 1000
 class Move:
     """How far one replaced report can move an aggregate: `coordinates` entries, each by `step`.
 
-    Discrete Laplace noise is scaled to its L1 length, `coordinates * step`.
+    Discrete Laplace noise is scaled to its L1 length. `others` are entries that move by another
+    step.
     """
 
     coordinates: int
     step: int
+    others: tuple[Shift, ...] = ()
+
+    @property
+    def shifts(self) -> tuple[Shift, ...]:
+        """How many entries move by how much."""
+        return Shift(self.coordinates, self.step), *self.others
+
+    @property
+    def entries(self) -> int:
+        """How many entries move."""
+        return sum(shift.entries for shift in self.shifts)
 
     @property
     def length(self) -> int:
         """The L1 length of the move."""
-        return self.coordinates * self.step
+        return sum(shift.entries * shift.size for shift in self.shifts)
 
 
 def worst_move(circuit: Circuit, honest_draws: int = 1) -> Move:
@@ -62,17 +75,17 @@ def worst_move(circuit: Circuit, honest_draws: int = 1) -> Move:
 
     Raises:
         UnsupportedCircuit: No measurement changes a sum, the worst replacement is not known for
-            two draws, or it does not move all entries equally far.
+            two draws, or it moves some entries further than others.
     """
     shifts = furthest_move(circuit)
     if not shifts:
         raise nothing_changes(circuit)
-    if len(shifts) > 1 or (honest_draws > 1 and not is_worst_in_every_entry(circuit)):
-        draws = "one draw" if honest_draws == 1 else f"{honest_draws} draws"
+    if honest_draws > 1 and not is_worst_in_every_entry(circuit):
+        draws = f"{honest_draws} draws"
         raise UnsupportedCircuit(
             f"the exact loss of Prio3{circuit.name} under {draws} of noise is not known"
         )
-    return Move(coordinates=shifts[0].entries, step=shifts[0].size)
+    return Move(coordinates=shifts[0].entries, step=shifts[0].size, others=tuple(shifts[1:]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +114,13 @@ class LatticeLaw:
         """
         number = rational_in(epsilon0, "epsilon0", 0, MOST_EPSILON0, open_low=True)
         # One coordinate has closed forms, and several moved by 1 each are binomial.
-        if move.coordinates > 1 and move.step > 1 and move.length * move.coordinates > _MOST_CELLS:
+        steps = max(shift.size for shift in move.shifts)
+        if move.entries > 1 and steps > 1 and move.length * move.entries > _MOST_CELLS:
             raise ParameterError(
                 "length^2 * max_measurement must be at most 5,000,000 for the exact law, not"
-                f" {move.length * move.coordinates}: quote epsilon0 instead"
+                f" {move.length * move.entries}: quote epsilon0 instead"
             )
-        if move.step == 1 and move.coordinates > _MOST_BINOMIAL:
+        if steps == 1 and move.coordinates > _MOST_BINOMIAL:
             raise ParameterError(
                 f"coordinates moved must be at most {_MOST_BINOMIAL:,} for the exact law, not"
                 f" {move.coordinates}: quote epsilon0 instead"
@@ -146,7 +160,7 @@ class LatticeLaw:
             return Decimal(0)
         last, size = self._first_at_most(bound) - 1, self.move.length
         with working(self._digits):
-            if self.move.coordinates == 1:
+            if self.move.entries == 1:
                 # The neighbour's law is this one reversed.
                 growth = to_decimal(bound).exp()
                 value = self._between(0, last) - growth * self._between(size - last, size)
@@ -161,13 +175,14 @@ class LatticeLaw:
 
     def expected(self) -> Decimal:
         """Return the expected loss: the coordinates' losses add up."""
-        step = self.move.step
         with working(self._digits):
-            # E[j] of one coordinate is the sum of P(j >= i) = q^i/(1+q) over i = 1..step.
-            rate = to_decimal(self.epsilon0 / self.move.length)
+            rate, found = to_decimal(self.epsilon0 / self.move.length), Decimal(0)
             q = (-rate).exp()
-            mean = q * expm1(-step * rate) / (expm1(-rate) * (1 + q))
-            return to_decimal(self.epsilon0) * (1 - 2 * mean / step)
+            for entries, step in self.move.shifts:
+                # E[j] of one coordinate is the sum of P(j >= i) = q^i/(1+q) over i = 1..step.
+                mean = q * expm1(-step * rate) / (expm1(-rate) * (1 + q))
+                found += entries * rate * (step - 2 * mean)
+            return found
 
     def expected_of(self, function: Callable[[Decimal], Decimal]) -> Decimal:
         """Return E[`function`(L)]."""
@@ -193,7 +208,7 @@ class LatticeLaw:
         if first > last:
             return Decimal(0)
         with working(self._digits):
-            if self.move.coordinates > 1:
+            if self.move.entries > 1:
                 return sum(self.probabilities[first : last + 1], Decimal(0))
             rate = to_decimal(self.epsilon0 / self.move.length)
             scale = 1 + (-rate).exp()
@@ -208,17 +223,17 @@ class LatticeLaw:
 
 @lru_cache(maxsize=8)
 def _lattice_probabilities(epsilon0: Fraction, move: Move) -> tuple[Decimal, ...]:
-    """Return the law of the lattice index j, the sum of `coordinates` single-coordinate indices."""
+    """Return the law of the lattice index j, the sum of all single-coordinate indices."""
     with working(DIGITS + 10):
         q = to_decimal(-epsilon0 / move.length).exp()
-        count, step = move.coordinates, move.step
-        if step == 1:
+        count = move.entries
+        if all(shift.size == 1 for shift in move.shifts):
             # Binomial: each coordinate's loss is negative with probability q/(1+q).
             weights = [Decimal(1)]
             for j in range(count):
                 weights.append(weights[-1] * (count - j) / (j + 1))
         else:
-            weights = _spread(1 - q, count, step)
+            weights = _spread(1 - q, move)
         # A single coordinate has 1, 1-q, ..., 1-q, 1 times q^j/(1+q): factor q^j/(1+q) out of all.
         scale = (1 + q) ** -count
         probabilities = []
@@ -228,14 +243,15 @@ def _lattice_probabilities(epsilon0: Fraction, move: Move) -> tuple[Decimal, ...
         return tuple(probabilities)
 
 
-def _spread(inner: Decimal, count: int, step: int) -> list[Decimal]:
-    """Return the coefficients of (1 + inner (x + ... + x^(step-1)) + x^step)^count.
+def _spread(inner: Decimal, move: Move) -> list[Decimal]:
+    """Return the coefficients of the product of 1 + inner (x + ... + x^(step-1)) + x^step.
 
-    Multiplied out one factor at a time with a running sum. The product is symmetric and rises up to
-    its middle, so the running sum's differences lose few digits there.
+    There is one factor for each entry that moves by a step. Multiplied out one factor at a time
+    with a running sum. The product is symmetric, and hardly falls up to its middle, so the running
+    sum's differences lose few digits there.
     """
     row = [Decimal(1)]
-    for _ in range(count):
+    for step in (shift.size for shift in move.shifts for _ in range(shift.entries)):
         size = len(row) + step
         half = (size + 1) // 2
         padded = row + [Decimal(0)] * max(0, half - len(row))

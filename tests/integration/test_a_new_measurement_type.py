@@ -182,9 +182,11 @@ def test_what_a_new_type_does_not_say_is_refused_with_the_reason(
 ) -> None:
     row = VdafType("Prio3Moments", "moments", 0xFFFF0002, Uneven, (LARGEST,))
     monkeypatch.setitem(TYPES, row.name, row)
-    done = run_here("plan", "risk", "--circuit", "moments", "--epsilon0", "1", "--epsilon", "0")
+    asked = ("plan", "risk", "--circuit", "moments", "--epsilon0", "1", "--epsilon", "0")
+    assert run_here(*asked).returncode == 0
+    done = run_here(*asked, "--aggregators", "2")
     assert done.returncode == 2
-    assert "exact loss of Prio3Moments under one draw of noise is not known" in done.stderr
+    assert "exact loss of Prio3Moments under 2 draws of noise is not known" in done.stderr
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

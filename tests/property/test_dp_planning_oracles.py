@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from aggregator.collector.results.binomial import Binomial
 from aggregator.collector.results.partial_knowledge import Thresholding
 from aggregator.dp.decimals import working
+from aggregator.dp.sensitivity import Shift
 from aggregator.papers.cost_model import CostModel
 from aggregator.papers.grid_sum import GridSum
 from aggregator.papers.known_answers import PassiveAttacker
@@ -383,6 +384,33 @@ def test_the_loss_law_of_two_draws_is_the_convolution(circuit: Circuit, epsilon0
         assert relative_error(law.delta(third), delta) < 1e-12
         mean = sum(p * a for p, a in losses) * move.coordinates
         assert relative_error(law.expected(), mean) < 1e-12
+
+
+@pytest.mark.parametrize("epsilon0", ["0.3", "2", "9"])
+@pytest.mark.parametrize(
+    "move", [Move(1, 9, (Shift(2, 1),)), Move(2, 5, (Shift(1, 3), Shift(3, 1)))], ids=repr
+)
+def test_the_loss_of_entries_that_move_unequally_is_the_sum_over_all_outcomes(
+    move: Move, epsilon0: str
+) -> None:
+    rate = float(Fraction(epsilon0) / move.length)
+    outcomes = np.arange(-int(40 / rate), int(40 / rate) + 1)
+    masses = np.tanh(rate / 2) * np.exp(-rate * np.abs(outcomes))
+    whole = np.ones(1)
+    for size in [shift.size for shift in move.shifts for _ in range(shift.entries)]:
+        # From the whole number -size of rates to size.
+        losses = np.abs(outcomes - size) - np.abs(outcomes) + size
+        whole = np.convolve(whole, np.bincount(losses, masses))
+    values = rate * np.arange(-move.length, move.length + 1)
+    law, level = LatticeLaw.of(epsilon0, move), Fraction(epsilon0) * 2 / 7
+    above = values > float(level)
+    delta = np.sum(whole[above] * -np.expm1(float(level) - values[above]))
+    assert relative_error(law.delta(level), delta) < 1e-9
+    assert relative_error(law.probability_above(level), np.sum(whole[above])) < 1e-9
+    within = np.abs(values) <= float(level)
+    assert relative_error(law.probability_at_most(level), np.sum(whole[within])) < 1e-9
+    assert relative_error(law.expected(), np.dot(whole, values)) < 1e-9
+    assert sum(law.probabilities) == pytest.approx(1)
 
 
 @pytest.mark.slow

@@ -307,6 +307,16 @@ def test_the_risk_of_two_draws_is_refused_where_the_worst_neighbours_are_unknown
     assert "exact loss of Prio3L1BoundSum under 2 draws of noise is not known" in refused.stderr
 
 
+def test_the_risk_of_a_report_with_counts_and_a_number_is_that_of_its_furthest_neighbours() -> None:
+    given = ("risk", "--sections", "onehot:3 number:20", "--epsilon0", "1/2", "--epsilon", "1/4")
+    exact = answer(*given)["exact"]
+    assert isinstance(exact, dict)
+    assert exact["delta"] == pytest.approx(0.09739154247, rel=1e-9)
+    refused = run(*given, "--aggregators", "2")
+    assert refused.exit_code == 2
+    assert "exact loss of Prio3Sections under 2 draws of noise is not known" in refused.stderr
+
+
 def test_budget_has_the_promised_keys_and_figures() -> None:
     found = answer(
         "budget", "--people", "100", "--compensation", "5500", "--epsilon0", "0.5", "--error", "2",
