@@ -30,6 +30,7 @@ from aggregator.collector.pages.view import (
     counted,
     unbroken,
 )
+from aggregator.collector.results.selection import Withheld
 from aggregator.collector.store import count_collections
 from aggregator.dap.problems import UnrecognizedCollectionJob
 from aggregator.dp.utility import PERCENT
@@ -86,6 +87,7 @@ def question(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[
             class_="soft",
         ),
         *drawn,
+        _withheld(shown),
         *_groups(tx, readings, asked, shown),
         None if is_table or shown is not results[-1] else change(readings.changed(results), asked),
         *trend,
@@ -215,6 +217,16 @@ def _words(tx: Transaction, readings: Readings, asked: Asked) -> Html | None:
         return None
     of = f"One of {len(text.text.tasks):,} tasks that hashes of answers are counted in: "
     return tag("p", of, tag("a", "what people wrote", href=text.path))
+
+
+def _withheld(shown: Reading) -> Html | None:
+    """Return how many values are withheld where others are drawn, if any are."""
+    values = shown.batch.quantities()
+    count = sum(isinstance(each, Withheld) for each in values)
+    if not 0 < count < len(values):
+        return None
+    said = f"Not drawn: {counted(count, 'value')} withheld, of {len(values):,}."
+    return tag("p", said, class_="soft")
 
 
 def _table(shown: Reading) -> Html:
