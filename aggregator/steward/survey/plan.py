@@ -46,8 +46,9 @@ _DELTA = Fraction(1, 10**6)
 _AGGREGATORS = 2
 
 
-_DRAWS = 25
-"""Of how many typical results an error is the median where noise decides how large it is."""
+_DRAWS, _FEW_DRAWS, _MANY_SOURCES = 25, 5, 30
+"""Of how many typical results an error is the median where noise decides how large it is; of fewer
+for quantities with so many draws of noise, whose intervals take long and differ less."""
 
 _WIDE = Fraction(1, 8)
 """From this part of what is possible on, noise decides how wide an interval is."""
@@ -314,7 +315,8 @@ def _half_width(quantity: Quantity) -> Fraction:
     if not _depends_on_noise(quantity, half):
         return half
     made = np.random.default_rng(1)  # the same each time
-    return sorted(_half(_drawn(quantity, made)) for _ in range(_DRAWS))[_DRAWS // 2]
+    draws = _DRAWS if len(quantity.sources()) < _MANY_SOURCES else _FEW_DRAWS
+    return sorted(_half(_drawn(quantity, made)) for _ in range(draws))[draws // 2]
 
 
 def _half(quantity: Quantity) -> Fraction:
