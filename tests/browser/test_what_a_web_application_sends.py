@@ -173,6 +173,26 @@ def test_the_page_of_the_documents_takes_one_answer_of_a_browser(
         assert sums(site, task) == {"education": [0, 1, 0, 0], "hours": [1, 0, 80]}
 
 
+def test_a_browser_never_sends_the_page_of_the_documents_by_itself(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """Where the module was not loaded, its form would say the answers to the page's server."""
+    code = printed("<!doctype html>", "html").replace("./prio.js", "./missing.js")
+    with survey_site(tmp_path, SURVEY) as (site, _), visiting(browser, site.address) as visit:
+        site.pages["app.html"] = code
+        page = visit.see("/app.html")
+        expect(page.get_by_role("button")).to_be_hidden()
+        page.add_style_tag(content="form { display: block !important }")  # as of somebody's style
+        page.get_by_label("Hours").fill("40")
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.get_by_role("button").click()
+        page.evaluate("new Promise((resolve) => setTimeout(resolve))")  # a submission is a task
+        assert page.evaluate("fetch('/').then((answer) => answer.ok)")
+        assert asked == [f"{site.address}/"]
+        assert page.url == f"{site.address}/app.html"
+
+
 def test_an_event_is_told_once_in_a_window_and_so_is_that_there_was_none(
     browser: Browser, tmp_path: Path
 ) -> None:

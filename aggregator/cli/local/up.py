@@ -111,12 +111,16 @@ def up(
 
 
 def _check(surveys: Sequence[Path], *, rehearse: bool) -> None:
-    """Refuse files that are not there, before anything is started."""
+    """Refuse files that are not there, or are no surveys, before anything is started."""
+    if rehearse and not surveys:
+        raise ParameterError("rehearse: name the survey: `prio up survey.toml --rehearse`")
     for file in surveys:
         if not file.exists():
             raise ParameterError(f"survey: there is no file {file}")
-    if rehearse and not surveys:
-        raise ParameterError("rehearse: name the survey: `prio up survey.toml --rehearse`")
+        from aggregator.cli.steward.survey_making import survey_in
+        from aggregator.service.config import read_text
+
+        survey_in(file, read_text(file))
 
 
 @contextmanager

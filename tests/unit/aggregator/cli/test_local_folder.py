@@ -79,6 +79,15 @@ def test_a_file_in_its_place_is_named(tmp_path: Path) -> None:
     assert done.stderr == f"prio: {tmp_path}/prio: exists already; give a name that is free\n"
 
 
+def test_a_survey_that_is_none_is_refused_before_a_folder_is_made(tmp_path: Path) -> None:
+    (tmp_path / "survey.toml").write_text(SURVEY.replace('"week"', '"4 minutes"'))
+    for more in ([], ["--rehearse"], ["--replace"]):
+        done = run_here("up", tmp_path / "prio", "--survey", tmp_path / "survey.toml", *more)
+        assert done.returncode == 2
+        assert "survey: window: must be a number of hours" in done.stderr
+    assert not (tmp_path / "prio").exists()
+
+
 def test_one_that_others_may_read_is_refused(tmp_path: Path) -> None:
     folder = LocalFolder.made(tmp_path / "here")
     folder.path.chmod(0o750)
