@@ -110,6 +110,9 @@ def shown(
     value = None if estimate is None else float(estimate)
     if is_none_or_a_few(value, possible, found):
         return Shown(NONE_OR_A_FEW, None)
+    if value is not None and possible is not None and not found.low <= value <= found.high:
+        # Noise took it beyond what is possible, where its interval ends: no share is 120 %.
+        value = min(max(value, float(possible.low)), float(possible.high))
     written, low, high = said(value, float(found.low), float(found.high))
     text = "no estimate" if value is None else f"{written} {quantity.unit}".rstrip()
     return Shown(text, (low, high))

@@ -335,3 +335,13 @@ def test_results_say_how_many_of_how_many_who_were_invited(tmp_path: Path) -> No
             "survey", "results", asked.file, "--config", asked.config, "--invited", file
         )
         assert said in done.stderr
+
+
+@pytest.mark.parametrize("survey", [ALONE, BOTH])
+def test_results_of_which_there_are_none_say_what_is_next(tmp_path: Path, survey: str) -> None:
+    asked = Asked(tmp_path, survey)
+    asked.begin()
+    for more, which in (((), "no window is"), (WINDOW, "this window is not")):
+        done = asked.results(*more)
+        said = f"prio: {which} collected yet: `prio survey collect` does\n"
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", said)

@@ -17,6 +17,7 @@ from aggregator.collector.results import (
     ratio,
     too_few,
 )
+from aggregator.collector.results.sayable import shown
 from aggregator.dp.laws import DiscreteLaplaceLaw
 
 SHARES = Range(Fraction(0), Fraction(100))
@@ -60,6 +61,19 @@ def test_a_figure_is_shown_unless_its_interval_covers_more_than_half_of_what_is_
     assert too_few(share(3, 6), SHARES) is not None
     assert too_few(share(300, 600), SHARES) is None
     assert too_few(mean(2400, -3), MINUTES) is not None
+
+
+@pytest.mark.parametrize(("of", "said"), [(620, "100.0 %"), (-20, "0.0 %"), (300, "50.0 %")])
+def test_no_number_is_shown_that_noise_took_beyond_what_is_possible(of: int, said: str) -> None:
+    # The interval of a share ends at 0 and at 100 %, and what is shown lies in it.
+    figure = ratio(
+        noised(of, "of") * 100, noised(600, "people"), unit="%", least=SHARES.low, most=SHARES.high
+    )
+    found = shown(figure, SHARES)
+    assert found.value == said
+    assert found.ends is not None
+    low, high = map(float, found.ends)
+    assert low <= float(said.removesuffix(" %")) <= high
 
 
 def test_it_says_about_how_many_answers_would_give_which_error() -> None:
