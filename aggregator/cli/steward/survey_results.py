@@ -210,12 +210,16 @@ def results(
         words_too = _texts_document(texts, strings_in(lists), every=every) if asked.texts else {}
         print(json.dumps(_document(made) | words_too | invited_document(counts)))
     elif csv is None and parquet is None:
-        if not (shown or texts):
-            said = "no window is" if start is None else "this window is not"
-            print(f"prio: {said} collected yet: `prio survey collect` does", file=sys.stderr)
+        _say_if_none([*shown, *texts], start)
         print_table(made)
         print_texts(texts, windows, strings_in(lists), every=every)
         print(*invited_lines(counts, windows), sep="\n", end="\n" if counts else "")
+
+
+def _say_if_none(found: "Sequence[object]", start: datetime | None) -> None:
+    if not found:
+        said = "no window is" if start is None else "this window is not"
+        print(f"prio: {said} collected yet: `prio survey collect` does", file=sys.stderr)
 
 
 def place_of(file: Path | None, config: Path | None, up: Path | None) -> tuple[Path, Path | None]:

@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from aggregator.protocol.task import MADE_UP
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -32,10 +34,12 @@ _MOST_BANDS = 3
 """The most lines that have bands; with more, the bands could not be told apart."""
 
 _MOST_TICKS = 8
+_TICK_LETTERS = 70
+"""The most letters below a line over time that have room side by side."""
 _WIDTH = 7.2
 _TITLE_LETTERS = 80
 _LABEL_LETTERS, _LABEL_LINES = 30, 3
-_MOST_ACROSS, _FEW_LETTERS, _SMALLER = 2, 40, 0.7
+_MOST_ACROSS, _FEW_LETTERS, _SMALLER = 2, 40, 0.8
 """Small charts side by side, the letters of a line of their titles, and their height."""
 _DODGE = 0.5
 """The part of the distance between two windows that the bars of all lines take."""
@@ -139,7 +143,11 @@ def draw_multiples(
     columns = min(_MOST_ACROSS, len(layouts))
     down = -(-len(layouts) // columns)
     width, height = layouts[0].size
-    size = (width, 0.6 + down * (height - 0.4) * (_SMALLER if layouts[0].is_over_time else 1))
+    size = (
+        width,
+        (1.2 if layouts[0].is_over_time else 0.6)
+        + down * (height - 0.4) * (_SMALLER if layouts[0].is_over_time else 1),
+    )
     figure, made = pyplot.subplots(
         down,
         columns,
@@ -154,6 +162,16 @@ def draw_multiples(
         draw(axes[place], layout, ": ".join(filter(None, name)) or "all", "", _FEW_LETTERS)
         if place % columns and not layout.is_over_time:
             axes[place].tick_params(labelleft=False)
+        if layout.is_over_time:
+            axes[place].tick_params(axis="x", labelrotation=90)
+            if legend := axes[place].get_legend():
+                legend.remove()  # of all charts there is one
+        axes[place].tick_params(labelbottom=place + columns >= len(layouts))
+        if place + columns < len(layouts):
+            axes[place].set_xlabel("")
+    if layouts[0].is_over_time and len(layouts[0].series) > 1:
+        lines = axes[0].get_lines()
+        figure.legend(handles=lines, loc="outside lower left", frameon=False, ncols=2, fontsize=9)
     for unused in axes[len(layouts) :]:
         unused.remove()
     figure.suptitle("\n".join(textwrap.wrap(_plain(title), _TITLE_LETTERS)), fontsize=10)
@@ -196,6 +214,8 @@ def _draw_over_time(axes: "Axes", series: Mapping[str, Sequence[Row]]) -> None:
     step = -(-len(windows) // _MOST_TICKS)
     shown = windows[::step]
     axes.set_xticks([places[each] for each in shown], [_plain(_beginning(each)) for each in shown])
+    if sum(len(_beginning(each)) for each in shown) > _TICK_LETTERS:
+        axes.tick_params(axis="x", labelrotation=90)
     if any(_beginning(each) != each for each in shown):
         axes.set_xlabel(f"{TIME} that begins on")
     if len(series) > 1:
@@ -217,8 +237,11 @@ def _places(windows: Sequence[str]) -> dict[str, float]:
 
 
 def _beginning(window: str) -> str:
-    """Return the beginning of a window that is named by its beginning and end."""
-    return window.partition(" to ")[0]
+    """Return the beginning of a window that is named by its beginning and end.
+
+    That it is made up is in the chart's title.
+    """
+    return window.removeprefix(MADE_UP).partition(" to ")[0]
 
 
 def _number(cell: Cell) -> float:

@@ -3,11 +3,13 @@
 import csv
 import sys
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 
 import polars as pl
 import pytest
+from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from aggregator.collector.results import Noised, Table, after_selection, joint_intervals, ratio
@@ -150,6 +152,35 @@ def test_nothing_of_a_chart_is_cut_off(weeks: tuple[str, ...], labels: tuple[str
     width, height = figure.get_size_inches()
     assert 0 <= drawn.x0 < drawn.x1 <= width
     assert 0 <= drawn.y0 < drawn.y1 <= height
+
+
+HOURS = tuple(f"2026-11-02 {hour:02}:00 to 2026-11-02 {hour + 1:02}:00 UTC" for hour in range(20))
+
+
+@pytest.mark.parametrize("mark", ["", "Made up: "])
+@pytest.mark.parametrize("windows", [WEEKS, HOURS])
+@pytest.mark.parametrize("groups", [1, 2, 3])
+def test_what_stands_below_lines_over_time_does_not_overlap(
+    mark: str, windows: tuple[str, ...], groups: int
+) -> None:
+    made = of_weeks(tuple(mark + each for each in windows), ("none", "some", "all") * groups)
+    names = [f"ward {place // 3}" for _ in windows for place in range(3 * groups)]
+    columns = {"window": [row["window"] for row in made.rows], "group": names}
+    axes = Table(made.quantities, columns, title=mark + TITLE).plot()
+    figure = axes.figure
+    assert isinstance(figure, Figure)
+    figure.canvas.draw()
+    below = 0
+    for each in figure.axes:
+        shown = [text for text in each.get_xticklabels() if text.get_visible() and text.get_text()]
+        below += bool(shown)
+        boxes = [text.get_window_extent() for text in shown]
+        for left, right in pairwise(sorted(boxes, key=lambda box: box.x0)):
+            assert left.x1 <= right.x0, (left, right)
+    assert below == min(groups, 2)
+    drawn = [each.get_window_extent() for each in figure.axes]
+    assert all(each.height > 100 and each.width > 100 for each in drawn)
+    plt.close(figure)
 
 
 def test_windows_without_dates_keep_their_order_and_two_rows_of_a_name_are_no_line() -> None:
