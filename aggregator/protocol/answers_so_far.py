@@ -1,8 +1,9 @@
 """How many answers a leader has of windows that are not collected: a message of ours, no draft's.
 
 A live count would tell its reader the minute in which somebody answers. So a leader counts once an
-hour at most, all tasks at one moment, and says the number of a window only from the task's
-`min_batch_size` on. It is the leader's word: nothing proves it before the window is collected.
+hour at most, all tasks at one moment, and says the number of a window only from `min_batch_size`
+on, the largest of what people answer together. It is the leader's word: nothing proves it before
+the window is collected.
 """
 
 import dataclasses
@@ -73,8 +74,30 @@ MOST_WINDOWS = 1000
 MOST_BYTES = 18 + 16 * MOST_WINDOWS
 
 
+def is_place_beside(task: Task, other: Task) -> bool:
+    """Return whether a person is in one of these two, which are asked together."""
+    group, others = task.policy.group, other.policy.group
+    return group is not None and others is not None and group.name == others.name
+
+
+def least_of_all(tasks: Sequence[Task]) -> int:
+    """Return from how many answers on a number is said of any task that people answer together.
+
+    One number for all: the same people answer a survey and its text questions, so a number of one
+    of them, said earlier, would be one of the others.
+    """
+    by_question: dict[object, int] = {}
+    for place, task in enumerate(tasks):
+        question = place if task.policy.group is None else task.policy.group.name
+        by_question[question] = by_question.get(question, 0) + task.min_batch_size
+    return max(by_question.values())
+
+
 def so_far(
-    tasks: Sequence[Task], counted_at: int | None, by_bucket: Sequence[Mapping[bytes, int]]
+    tasks: Sequence[Task],
+    counted_at: int | None,
+    by_bucket: Sequence[Mapping[bytes, int]],
+    least: int,
 ) -> AnswersSoFar:
     """Return what a leader says of tasks of which each person is in one, or of one task.
 
@@ -82,10 +105,10 @@ def so_far(
         tasks: Tasks of one window; a number of each would say which of them a person is in.
         counted_at: When their reports were counted.
         by_bucket: How many each task had in each bucket.
+        least: From how many on a number is said (`least_of_all`).
     """
     window, unit = tasks[0].policy.window, tasks[0].time_precision
     assert window is not None  # noqa: S101  the caller refuses a task that has none
-    least = sum(each.min_batch_size for each in tasks)
     found: dict[int, int] = {}
     for counts in by_bucket:
         for bucket, count in counts.items():

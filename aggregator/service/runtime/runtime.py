@@ -255,16 +255,9 @@ class Runtime:
                 found.append((each, other))
         return found
 
-    async def places_beside(self, task: Task) -> list[Task]:
-        """Return the tasks of the other places of a task's group, of which a person is in one."""
-        group = task.policy.group
-        others = await self._asked_with(task) if group is not None else []
-        return [
-            each
-            for _, each in others
-            if each.policy.group is not None and group is not None
-            if each.policy.group.name == group.name
-        ]
+    async def asked_with(self, task: Task) -> list[Task]:
+        """Return the other tasks that take the same people's answers, such as a survey's."""
+        return [each for _, each in await self._asked_with(task)]
 
     async def public_task(self, task_id: TaskId) -> Task:
         """Return a task that we serve, without its secrets, which may be unreadable.
