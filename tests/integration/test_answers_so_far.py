@@ -138,8 +138,7 @@ async def test_a_text_questions_tasks_have_one_number(tmp_path: Path) -> None:
     asked = asked_in(SURVEY)
     (_, places) = asked.texts["word"]
     pair = Pair(tmp_path, asked.tasks[0])
-    for pair.task in asked.tasks:
-        await pair.provision()
+    await pair.provision(*asked.tasks)
     for number, place in enumerate(places):
         await upload(pair, number % 3, place)
     pair.task = asked.tasks[0]

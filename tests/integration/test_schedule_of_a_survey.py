@@ -186,8 +186,7 @@ async def test_no_answer_that_was_taken_is_left_where_nobody_asks_for_it(tmp_pat
     survey = asked_in(hourly.replace("= 52\n", "= 100\n") + department() + WORD)
     assert survey.task is not None
     pair = Pair(tmp_path, survey.task)
-    for task in survey.tasks:
-        await pair.provision(task)
+    await pair.provision(*survey.tasks)
     world = World(tmp_path, survey.tasks, pair.clock)
     told = {}
     for number, task in enumerate(survey.tasks):

@@ -247,27 +247,24 @@ class Pair:
             timeout=PATIENCE_SECONDS,
         )
 
-    async def provision(self, task: Task | None = None) -> None:
-        """Give both aggregators the task, or a further one, and each its first HPKE key pair."""
-        given = self.task if task is None else task
-        definition = task_to_toml(given)
-        task_id = given.task_id.value
-        leader = TaskRecord(
-            task_id,
-            "leader",
-            definition,
-            VERIFY_KEY,
-            peer_token=LEADER_TOKEN,
-        )
-        helper = TaskRecord(task_id, "helper", definition, VERIFY_KEY)
-        for service, record, token in (
-            (self.leader, leader, COLLECTOR_TOKEN),
-            (self.helper, helper, LEADER_TOKEN),
+    async def provision(self, *tasks: Task) -> None:
+        """Give both aggregators the task, or others of one file, and a first HPKE key pair."""
+        given = [(each.task_id.value, task_to_toml(each)) for each in tasks or (self.task,)]
+        for service, role, token in (
+            (self.leader, "leader", COLLECTOR_TOKEN),
+            (self.helper, "helper", LEADER_TOKEN),
         ):
+            peer_token = LEADER_TOKEN if role == "leader" else None
 
-            def put(tx: Transaction, record: TaskRecord = record, token: str = token) -> None:
-                put_task(tx, record)
-                put_caller_token(tx, task_id, hash_token(token))
+            def put(
+                tx: Transaction,
+                role: str = role,
+                token: str = token,
+                peer_token: str | None = peer_token,
+            ) -> None:
+                for task_id, definition in given:
+                    put_task(tx, TaskRecord(task_id, role, definition, VERIFY_KEY, 0, peer_token))
+                    put_caller_token(tx, task_id, hash_token(token))
 
             await service.database.run("provision", put)
             await service.runtime.ensure_keypair()

@@ -270,6 +270,11 @@ tasks = _table(
         nullable=True,
     ),
     _seconds("created_at", "Seconds; when the task was stored."),
+    _bytes(
+        "addition",
+        "Random, 16 bytes, the same for all tasks that were stored together, as those of one file.",
+        16,
+    ),
     _seconds(
         "ended_at", "Seconds; no upload is accepted from then on. Null while open.", nullable=True
     ),

@@ -59,6 +59,7 @@ class Transaction:
     taken: dict[bytes, dict[str, bool]] = dataclasses.field(default_factory=dict)  # by task
     failure: StoreError | None = None  # set by `refuse`: the transaction is not committed
     _task_keys: dict[bytes, int] = dataclasses.field(default_factory=dict)
+    _addition: bytes | None = None
 
     def insert(self, table: Table) -> Insert:
         """Return an insert that knows `on_conflict_…`."""
@@ -108,6 +109,13 @@ class Transaction:
     def random_id(self) -> bytes:
         """Return a fresh id for a resource of ours, 16 bytes."""
         return self.entropy.bytes(_ID_SIZE)
+
+    @property
+    def addition(self) -> bytes:
+        """By which the tasks that this transaction stores are known to have come together."""
+        if self._addition is None:
+            self._addition = self.random_id()
+        return self._addition
 
     def refuse(self, error: E) -> E:
         """Return `error` for the caller to raise; the transaction can no longer be committed."""

@@ -30,8 +30,8 @@ _NAMED_ONE = tables.tasks.alias("named")
 _TOGETHER = _PUBLIC.where(
     _SERVED,
     ~_NAMED,
-    tables.tasks.c.created_at
-    == select(_NAMED_ONE.c.created_at)
+    tables.tasks.c.addition
+    == select(_NAMED_ONE.c.addition)
     .where(_NAMED_ONE.c.task_id == bindparam("task_id"))
     .scalar_subquery(),
 )
@@ -118,6 +118,7 @@ def put_task(tx: Transaction, task: TaskRecord) -> None:
             verify_key=tx.crypter.encrypt("tasks", task.task_id, "verify_key", task.verify_key),
             peer_token=_encrypted(tx, task.task_id, task.peer_token),
             created_at=tx.now,
+            addition=tx.addition,
             permit_domain=None if domain is None else _domain_for(tx, domain),
         )
     )
@@ -171,7 +172,7 @@ def list_all_tasks(tx: Transaction) -> list[PublicTask]:
 
 
 def added_together(tx: Transaction, task_id: bytes) -> list[PublicTask]:
-    """Return the tasks that were stored in one second with a task, such as from one file."""
+    """Return the other tasks that one transaction stored with a task, as those of one file."""
     rows = tx.run(_TOGETHER, {"task_id": task_id})
     return [PublicTask(*row) for row in rows]
 
