@@ -19,7 +19,7 @@ from aggregator.protocol.blind_signing import blind, blind_sign, unblind
 from aggregator.protocol.signed_permits import IssuerKeys, is_signed, signed_text
 
 VECTOR: dict[str, str] = json.loads(
-    (Path(__file__).parent / "data" / "rfc9474.json").read_text("utf-8")
+    (Path(__file__).parent / "data" / "permits" / "rfc9474.json").read_text("utf-8")
 )
 MODULUS = bytes.fromhex(VECTOR["n"])
 MESSAGE, SALT = bytes.fromhex(VECTOR["msg"]), bytes.fromhex(VECTOR["salt"])

@@ -20,7 +20,7 @@ from aggregator.protocol.permit_lists import (
 from aggregator.protocol.permits import Permits, extensions_with
 
 VECTORS: dict[str, Any] = json.loads(
-    (Path(__file__).parent / "data" / "permits.json").read_text("utf-8")
+    (Path(__file__).parent / "data" / "permits" / "permits.json").read_text("utf-8")
 )
 PERMITS = Permits(bytes.fromhex(VECTORS["domain"]))
 SECRET = bytes.fromhex(VECTORS["secret"])

@@ -84,4 +84,4 @@ def test_too_few_names_of_values_are_refused_before_anything_is_asked(tmp_path: 
         *("--start", "2026-11-20T10:00", "--end", "2026-11-20T11:00"),
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert "buckets: must be 4 labels, one for each value, not 2" in done.stderr
+    assert "buckets: must be 4 different labels, one for each value, not 2" in done.stderr
