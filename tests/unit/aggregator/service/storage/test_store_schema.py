@@ -44,9 +44,12 @@ def test_the_revisions_make_the_tables_that_the_code_describes(tmp_path: Path) -
     with made.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         missing = [(kind, key.name) for kind, key in compare_metadata(context, metadata)]
-        no_keys = [f"fk_{table}_task" for table in ("aggregated_reports", "report_ids")]
+        # Of these rows a lock takes the place of the key.
+        of_tasks = [f"fk_{table}_task" for table in ("aggregated_reports", "report_ids")]
+        of_domains = [f"fk_{table}_domain" for table in ("permits", "spent_permits")]
         is_postgresql = connection.dialect.name == "postgresql"
-        assert sorted(missing) == [("add_fk", name) for name in no_keys if is_postgresql]
+        no_keys = sorted([*of_tasks, *of_domains]) if is_postgresql else []
+        assert sorted(missing) == [("add_fk", name) for name in no_keys]
         described = {table.name: set(table.columns.keys()) for table in metadata.sorted_tables}
         found = {
             name: {column["name"] for column in inspect(connection).get_columns(name)}
