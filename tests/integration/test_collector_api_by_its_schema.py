@@ -55,7 +55,7 @@ def test_whatever_the_schema_allows_or_not_is_answered_and_a_refusal_is_a_proble
     schema: schemathesis.BaseSchema, mode: GenerationMode
 ) -> None:
     operations = [each.ok() for each in schema.get_all_operations()]
-    assert len(operations) == 26
+    assert len(operations) == 29
     cases = st.one_of([each.as_strategy(generation_mode=mode) for each in operations])
     statuses = set[int]()
 
