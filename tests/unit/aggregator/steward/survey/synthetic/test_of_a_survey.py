@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 TEXT = survey_text({"a": 3, "b": 3, "c": 3}, 'epsilon = "4"\ndelta = "1/1000000"')
 ASKED = plan(survey_from_toml(TEXT))
 TASK = task_of(TEXT)
-FIRST, SECOND = (f"{day} to {day}" for day in ("2026-01-01", "2026-01-02"))
+FIRST, SECOND = "2026-01-01", "2026-01-02"
 
 
 def answers(people: int, seed: int) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
