@@ -22,9 +22,9 @@ from alembic.migration import MigrationContext
 from sqlalchemy.engine import make_url
 
 from aggregator.service.storage.engine import schema
-from aggregator.service.storage.engine.backends import backend
 from aggregator.service.storage.engine.schema import make
 from tests.support import postgresql
+from tests.support.engines import engine_of
 
 SERVER = "PRIO_TEST_POSTGRESQL"
 """Holds the URL of the PostgreSQL server that keeps the stores; files of SQLite do if not set."""
@@ -78,10 +78,8 @@ def settings_of(path: Path, server: str | None = None) -> dict[str, str]:
 
 def version(url: str) -> str:
     """Return the version of a store's schema."""
-    made = backend(url).engine(readers=1)
-    with made.connect() as connection:
+    with engine_of(url, readers=1) as made, made.connect() as connection:
         found = MigrationContext.configure(connection).get_current_revision()
-    made.dispose()
     assert found is not None
     return found
 

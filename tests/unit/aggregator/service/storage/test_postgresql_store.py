@@ -35,7 +35,7 @@ from aggregator.service.storage.opening import open_database
 from aggregator.service.storage.secrets.crypter import Crypter
 from aggregator.service.storage.tasks.tasks import end_task, list_tasks
 from tests.support.empty_store import SERVER, new_place
-from tests.support.engines import ON_POSTGRESQL
+from tests.support.engines import ON_POSTGRESQL, engine_of
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.postgresql import execute
 from tests.support.store import (
@@ -79,8 +79,7 @@ def refuse_reports(tx: Transaction, failures: int, code: str, moment: str) -> No
 def held(path: Path, lock: Callable[[Transaction, bytes], None]) -> Iterator[None]:
     """Hold a lock of the store in a transaction of another connection."""
     url = backend(store_url(path))
-    other = url.engine()
-    with other.begin() as connection:
+    with engine_of(store_url(path)) as other, other.begin() as connection:
         lock(
             Transaction(
                 connection,
@@ -94,7 +93,6 @@ def held(path: Path, lock: Callable[[Transaction, bytes], None]) -> Iterator[Non
             TASK_ID,
         )
         yield
-    other.dispose()
 
 
 def test_a_lock_that_is_held_too_long_is_reported(
@@ -170,7 +168,6 @@ def test_a_transaction_that_always_conflicts_is_run_six_times_at_most(
     store: Database, tmp_path: Path, conflicts: int
 ) -> None:
     attempts = 0
-    other = backend(store_url(tmp_path)).engine()
 
     def work(tx: Transaction) -> None:
         nonlocal attempts
@@ -182,14 +179,14 @@ def test_a_transaction_that_always_conflicts_is_run_six_times_at_most(
                 connection.exec_driver_sql("UPDATE tasks SET ended_at = NULL")
         end_task(tx, TASK_ID)
 
-    if conflicts < ATTEMPTS:
-        store.run_sync("end", work)
-        assert attempts == conflicts + 1
-    else:
-        with pytest.raises(Busy, match="'end'"):
+    with engine_of(store_url(tmp_path)) as other:
+        if conflicts < ATTEMPTS:
             store.run_sync("end", work)
-        assert attempts == ATTEMPTS
-    other.dispose()
+            assert attempts == conflicts + 1
+        else:
+            with pytest.raises(Busy, match="'end'"):
+                store.run_sync("end", work)
+            assert attempts == ATTEMPTS
     closed = store.read_sync("look", lambda tx: closed_batches(tx, TASK_ID, units(0, 10)))
     assert bool(closed.firsts) == (conflicts < ATTEMPTS)
 
@@ -315,15 +312,17 @@ def test_a_process_waits_for_another_that_makes_the_store(
 ) -> None:
     monkeypatch.setattr(postgresql, "LOCK_TIMEOUT_SECONDS", 0.05)
     url = new_place(stored_in(tmp_path))
-    other = backend(url).engine()
-    with ThreadPoolExecutor(1) as threads, other.begin() as connection:
+    with (
+        engine_of(url) as other,
+        ThreadPoolExecutor(1) as threads,
+        other.begin() as connection,
+    ):
         backend(url).lock(connection, {b"schema"}, shared=False)
         making = threads.submit(make, url)
         time.sleep(0.2)  # several times as long as it waits for the lock
         assert not making.done()
         connection.rollback()
         making.result(PATIENCE_SECONDS)
-    other.dispose()
     check(url)
 
 
@@ -334,14 +333,12 @@ def test_a_server_whose_locks_lock_nothing_is_refused_at_opening(
     url, schema = new_place(tmp_path), f"pretends_{function}"
     settings = HelperSettings(database=url, store_key_file=tmp_path / "key")
     open_database(settings).close()
-    engine = backend(url).engine()
     # As engines do that take PostgreSQL's functions and do nothing.
-    with engine.begin() as connection:
+    with engine_of(url) as engine, engine.begin() as connection:
         connection.exec_driver_sql(f"CREATE SCHEMA {schema}")
         connection.exec_driver_sql(
             f"CREATE FUNCTION {schema}.{function}(bigint) RETURNS void LANGUAGE sql AS 'SELECT'"
         )
-    engine.dispose()
     pretending = f"{url}&options=-csearch_path%3D{schema},pg_catalog,public"
     with pytest.raises(ConfigurationError, match="two connections hold one advisory lock"):
         open_database(settings.model_copy(update={"database": pretending}))

@@ -24,7 +24,7 @@ from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.secrets.crypter import Crypter
 from tests.support.commands import run_here, service_text
 from tests.support.empty_store import add_a_later_revision, version
-from tests.support.engines import ON_SQLITE
+from tests.support.engines import ON_SQLITE, engine_of
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.store import (
     STORE_KEY,
@@ -143,13 +143,11 @@ def test_there_is_nothing_to_upgrade_without_a_store(tmp_path: Path) -> None:
 def test_a_commit_survives_a_power_cut_and_what_is_deleted_is_overwritten(tmp_path: Path) -> None:
     url = store_url(tmp_path)
     make(url)
-    made = backend(url).engine()
-    with made.connect() as connection:
+    with engine_of(url) as made, made.connect() as connection:
         settings = [
             connection.exec_driver_sql(f"PRAGMA {name}").scalar()
             for name in ("journal_mode", "synchronous", "secure_delete")
         ]
-    made.dispose()
     assert settings == ["wal", 2, 1]  # 2 is FULL
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import inspect, text
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.service.storage.engine import schema, tables
-from aggregator.service.storage.engine.backends import Busy, backend
+from aggregator.service.storage.engine.backends import Busy
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.schema import SchemaMismatch, make, upgrade
 from aggregator.service.storage.engine.tables import metadata, uint64
@@ -26,7 +26,7 @@ from tests.support.empty_store import (
     really_migrated,
     version,
 )
-from tests.support.engines import ON_POSTGRESQL
+from tests.support.engines import ON_POSTGRESQL, engine_of
 from tests.support.racers import run_at_once
 from tests.support.store import STORE_KEY, TASK_ID, leader_task, report_id, stored_in, unit
 
@@ -40,8 +40,7 @@ def _no_store_is_a_copy() -> Iterator[None]:
 def test_the_revisions_make_the_tables_that_the_code_describes(tmp_path: Path) -> None:
     url = new_place(stored_in(tmp_path))
     make(url)
-    made = backend(url).engine()
-    with made.connect() as connection:
+    with engine_of(url) as made, made.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         missing = [(kind, key.name) for kind, key in compare_metadata(context, metadata)]
         # Of these rows a lock takes the place of the key.
@@ -55,7 +54,6 @@ def test_the_revisions_make_the_tables_that_the_code_describes(tmp_path: Path) -
             name: {column["name"] for column in inspect(connection).get_columns(name)}
             for name in inspect(connection).get_table_names()
         }
-    made.dispose()
     assert found == described | {"alembic_version": {"version_num"}}
 
 
@@ -139,25 +137,21 @@ def test_an_upgrade_that_dies_leaves_the_store_as_it_was(
 
 def has_later(url: str) -> bool:
     """Return whether a store has the table of the later revision."""
-    made = backend(url).engine(readers=1)
-    with made.connect() as connection:
-        found = inspect(connection).has_table("later")
-    made.dispose()
-    return found
+    with engine_of(url, readers=1) as made, made.connect() as connection:
+        return inspect(connection).has_table("later")
 
 
 @ON_POSTGRESQL
 def test_a_server_does_not_vacuum_bodies_and_says_what_columns_mean(tmp_path: Path) -> None:
     url = new_place(stored_in(tmp_path))
     make(url)
-    made = backend(url).engine(readers=1)
     query = (
         "SELECT main.relname FROM pg_class main "
         "JOIN pg_class toast ON toast.oid = main.reltoastrelid "
         "WHERE main.reloptions = '{autovacuum_enabled=false}' "
         "AND toast.reloptions = '{autovacuum_enabled=false}'"
     )
-    with made.connect() as connection:
+    with engine_of(url, readers=1) as made, made.connect() as connection:
         found = set(connection.exec_driver_sql(query).scalars())
         silent = [
             f"{table}.{column['name']}"
@@ -165,7 +159,6 @@ def test_a_server_does_not_vacuum_bodies_and_says_what_columns_mean(tmp_path: Pa
             for column in inspect(connection).get_columns(table)
             if not column["comment"]
         ]
-    made.dispose()
     assert found == {table.name for table in tables.report_bodies}
     assert silent == []
 
@@ -174,15 +167,13 @@ def test_a_server_does_not_vacuum_bodies_and_says_what_columns_mean(tmp_path: Pa
 def test_a_server_does_not_try_to_compress_ciphertext(tmp_path: Path) -> None:
     url = new_place(stored_in(tmp_path))
     make(url)
-    made = backend(url).engine(readers=1)
     query = (
         "SELECT attrelid::regclass::text || '.' || attname FROM pg_attribute "
         "JOIN pg_class ON pg_class.oid = attrelid AND relkind = 'r' "
         "WHERE attstorage = 'e' AND attnum > 0 AND relnamespace = 'public'::regnamespace"
     )
-    with made.connect() as connection:
+    with engine_of(url, readers=1) as made, made.connect() as connection:
         found = set(connection.exec_driver_sql(query).scalars())
-    made.dispose()
     assert found == {
         *(f"{table.name}.body" for table in tables.report_bodies),
         "aggregation_jobs.request",
@@ -263,12 +254,10 @@ def test_a_number_that_is_not_a_uint64_is_refused() -> None:
 def stamp(url: str, other: str) -> str:
     """Write another version into a store; return which it was."""
     before = version(url)
-    made = backend(url).engine()
-    with made.begin() as connection:
+    with engine_of(url) as made, made.begin() as connection:
         connection.execute(
             text("UPDATE alembic_version SET version_num = :other"), {"other": other}
         )
-    made.dispose()
     return before
 
 
@@ -276,8 +265,7 @@ def test_an_index_of_some_rows_is_one_on_either_engine(tmp_path: Path) -> None:
     """The description names the condition for SQLite only, and Alembic compares no conditions."""
     url = new_place(stored_in(tmp_path))
     make(url)
-    made = backend(url).engine()
-    with made.connect() as connection:
+    with engine_of(url) as made, made.connect() as connection:
         inspector = inspect(connection)
         found = {
             index["name"]
@@ -285,7 +273,6 @@ def test_an_index_of_some_rows_is_one_on_either_engine(tmp_path: Path) -> None:
             for index in inspector.get_indexes(table)
             if index.get("dialect_options", {}).get(f"{connection.dialect.name}_where") is not None
         }
-    made.dispose()
     described = {
         index.name
         for table in metadata.tables.values()
