@@ -1,15 +1,20 @@
 """The process of a command: the signals that end it, and its standard streams."""
 
+import _thread
 import io
 import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
 _TO_END = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_AFTER_SWALLOWED_SECONDS = 0.02
+"""Until an interrupt is repeated: what swallowed the first one is to be over, as it would swallow
+the next, which then is repeated in turn."""
 
 
 @contextmanager
@@ -29,6 +34,26 @@ def ends_at_once() -> Iterator[None]:
     finally:
         if is_ours:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def interrupt_again_if_swallowed() -> None:
+    """Let Ctrl-C interrupt once more where a finalizer or a callback swallowed its exception.
+
+    Python would print its traceback there and go on with the command.
+    """
+    before = sys.unraisablehook
+
+    def interrupt() -> None:
+        time.sleep(_AFTER_SWALLOWED_SECONDS)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def hook(unraisable: "sys.UnraisableHookArgs") -> None:
+        if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+            before(unraisable)
+        elif not sys.is_finalizing():
+            _thread.start_new_thread(interrupt, ())
+
+    sys.unraisablehook = hook
 
 
 class Ending:

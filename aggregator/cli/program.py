@@ -8,7 +8,11 @@ import typer
 import aggregator
 from aggregator.cli import faults
 from aggregator.cli.commands import Commands
-from aggregator.cli.process import hold_closed_streams, write_every_letter
+from aggregator.cli.process import (
+    hold_closed_streams,
+    interrupt_again_if_swallowed,
+    write_every_letter,
+)
 from aggregator.service.telemetry.lines import set_up_with_first_line
 
 
@@ -49,6 +53,7 @@ def _set_up_logs() -> None:
 
 def run() -> None:
     """Run the command line."""
+    interrupt_again_if_swallowed()
     hold_closed_streams()
     write_every_letter()
     set_up_with_first_line(_set_up_logs)  # a service sets up its own

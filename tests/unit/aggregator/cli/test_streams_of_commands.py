@@ -98,3 +98,34 @@ def test_an_interrupt_at_any_moment_leaves_no_traceback_and_no_file(tmp_path: Pa
         assert b"Traceback" not in errors.read_bytes(), (fifths, errors.read_text()[-2000:])
         assert process.returncode in (130, -signal.SIGINT), fifths
         assert list(folder.iterdir()) == []
+
+
+SWALLOWING = """
+import signal, sys, time, typer
+from aggregator.cli import program
+
+class Final:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+@program.app.command("swallow")
+def swallow():
+    Final()
+    print("went on", flush=True)
+    time.sleep(600)
+
+sys.argv = ["prio", "swallow"]
+program.run()
+"""
+
+
+def test_an_interrupt_that_a_finalizer_swallows_still_ends_the_command() -> None:
+    done = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-c", SWALLOWING],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (130, "went on\n")
+    assert "Traceback" not in done.stderr
