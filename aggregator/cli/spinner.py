@@ -1,18 +1,24 @@
 """Shows on standard error that work goes on, and for how long it has."""
 
+import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 
 @contextmanager
 def spinning(what: str, total: int | None = None) -> Iterator[Callable[[str], None]]:
     """Show a bar with the time taken while work goes on; it disappears afterwards.
 
-    Yields a function to call after each of `total` steps, with the name of the next one.
+    Yields a function to call after each of `total` steps, with the name of the next one. Nothing is
+    shown, and rich is not loaded, where standard error is no terminal and none is pretended.
     """
+    if not sys.stderr.isatty() and not os.environ.keys() & {"TTY_COMPATIBLE", "FORCE_COLOR"}:
+        yield lambda _following: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(
