@@ -160,14 +160,15 @@ def _proposed(draft: Draft) -> Proposal:
     design, circuit = _design(made), made.sheet.circuit
     releases = Releases(made.mechanism, circuit, draft.releases)
     bounds = composition.bounds([releases], draft.delta, plan=[releases])
+    stated = _of(_stated(draft, design, strength))
     return Proposal(
         draft=draft,
         strength=strength,
         text=draft.survey_toml(strength),
         plan=made,
-        least_precise=_of(_least_precise(draft, design, strength).of_draws()),
+        least_precise=stated,
         advice=_advice(draft, made.mechanism.base, circuit),
-        curve=_curve(draft, design, strength),
+        curve=_curve(draft, design, (strength, stated.part)),
         steps=_steps(draft, made.mechanism, circuit, bounds),
         bounds=bounds,
     )
@@ -212,9 +213,14 @@ def _least_of(draft: Draft, design: Design, wanted: Fraction) -> Fraction:
     index = least(lambda index: _part(draft, design, _GRID[index]) <= wanted, 0, len(_GRID) - 1)
     # What was found quickly may be a little too little; with very many entries it is not.
     if design.length <= _MANY:
-        while index < len(_GRID) - 1 and _least_precise(draft, design, _GRID[index]).part > wanted:
+        while index < len(_GRID) - 1 and _stated(draft, design, _GRID[index]).part > wanted:
             index += 1
     return _GRID[index]
+
+
+def _stated(draft: Draft, design: Design, strength: Fraction) -> Spread:
+    """Return the least precise figure with the error that is stated."""
+    return _least_precise(draft, design, strength).of_draws()
 
 
 def _part(draft: Draft, design: Design, strength: Fraction) -> Fraction:
@@ -250,12 +256,16 @@ def _design(made: Plan) -> Design:
     return source
 
 
-def _curve(draft: Draft, design: Design, strength: Fraction) -> list[Point]:
-    """Return the error at strengths from a tenth of the proposed one to ten times that."""
+def _curve(draft: Draft, design: Design, chosen: Point) -> list[Point]:
+    """Return the error at strengths from a tenth of the chosen one to ten times that.
+
+    That of the chosen one is as it is stated, and others by what is linear in the noise.
+    """
+    strength, _ = chosen
     around = [each for each in _GRID if strength / 10 <= each <= 10 * strength]
     step = max(1, len(around) // _CURVE)
-    chosen = sorted({*around[::step], around[-1], strength})
-    return [(each, _part(draft, design, each)) for each in chosen]
+    others = {*around[::step], around[-1]} - {strength}
+    return sorted([chosen, *((each, _part(draft, design, each)) for each in others)])
 
 
 def _steps(

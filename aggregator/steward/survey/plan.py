@@ -291,20 +291,31 @@ def _noise(value: Noised) -> object:
 
 
 def _linear(quantity: Quantity) -> Fraction:
-    """Return half of the width of what is linear in the noise; of all, where that is not known."""
+    """Return half of the width by what is linear in the noise; of all, where that is not known.
+
+    It is cut at what is certain, as the interval is: a share of 100 % is off to one side only.
+    """
     match quantity:
         case Ratio(numerator=over, denominator=under) if under.value:
             linear = combination([(over, 1 / under.value), (under, -over.value / under.value**2)])
-            return linear.law.width(DEFAULT_CONFIDENCE).size
+            size, (least, most) = linear.law.width(DEFAULT_CONFIDENCE).size, quantity.limits
+            seen = over.value / under.value
+            return (Fraction(min(seen + size, most)) - Fraction(max(seen - size, least))) / 2
         case _:
             return _half(quantity)
 
 
 def _bin(quantity: Quantity) -> Fraction:
-    """Return half of the width of the bin that a quantile is in; 0 for anything else."""
+    """Return half of the width of the bin that a quantile is in; 0 for anything else.
+
+    At a border it is in both bins, in which the least noise leaves it.
+    """
     if not isinstance(quantity, Quantile):
         return Fraction(0)
-    return _half(_changed(quantity, lambda each: Noised.exact(each.value)))
+    excess, last = quantity.excesses(), len(quantity.bins) - 1
+    first = next((place for place, each in enumerate(excess) if each >= 0), last)
+    end = next((place for place, each in enumerate(excess) if each > 0), last)
+    return (Fraction(quantity.edges[end + 1]) - Fraction(quantity.edges[first])) / 2
 
 
 def _half_width(quantity: Quantity) -> Fraction:

@@ -17,12 +17,13 @@ from aggregator.errors import ParameterError
 from aggregator.steward.planner.form import NOISES, Draft
 from aggregator.steward.planner.proposal import Proposal, propose
 from aggregator.steward.planner.survey_question import KINDS
+from aggregator.steward.planning.advise import STRENGTHS
 from aggregator.steward.planning.output import to_json
 
 TODAY = date(2026, 11, 25)
-SAME_AS_ADVISE = ("choice", "multiple", "yes-no", "bins")
-"""Kinds whose figures are each one released sum, of which `prio plan advise` speaks. A mean is a
-ratio of two, or made of many counts, and a tree's counts are made of others."""
+SAME_AS_ADVISE = ("multiple",)
+"""Kinds whose least precise figure is one released sum, of which `prio plan advise` speaks. Counts
+of which all that answer have one are made of several, and so are shares, means and a tree's."""
 
 
 def proposed(**fields: str) -> Proposal:
@@ -88,6 +89,27 @@ def test_the_way_to_ask_is_the_one_that_prio_survey_check_prints_of_the_saved_fi
     assert part["ways"][0]["design"] == proposal.design.name
     assert part["ways"][0]["error"] == float(proposal.planned.error)
     assert privacy["mechanism"] == proposal.mechanism.name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wanted", ["1", "3", "20"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_strength_is_the_least_at_which_prio_survey_check_promises_the_wanted_error(
+    kind: str, wanted: str, tmp_path: Path
+) -> None:
+    proposal = proposed(kind=kind, error=wanted)
+    below = max(each for each in STRENGTHS if each < proposal.strength)
+    promised = []
+    for strength in (below, proposal.strength):
+        file = tmp_path / "survey.toml"
+        file.write_text(proposal.draft.survey_toml(strength), encoding="utf-8")
+        parts = printed(survey_command.app, "check", str(file))["parts"]
+        assert isinstance(parts, list)
+        promised.append(Fraction(str(parts[0]["ways"][0]["part_of_range"])))
+    # The search cuts an interval around what is typical; what is promised is a median of draws.
+    assert promised[0] > Fraction(wanted) / 100 * Fraction(99, 100)
+    assert promised[1] == pytest.approx(proposal.part)
+    assert proposal.part <= Fraction(wanted) / 100
 
 
 @pytest.mark.slow
