@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
+from aggregator.cli.process import ends_at_once
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ParameterError
 
@@ -63,7 +64,9 @@ def noise(
     from aggregator.collector.results.whole_files import written_whole
     from aggregator.dp.rationals import parse_rational
 
-    sampler, description = _sampler(kind, parse_rational(scale, "scale"), bound, delta)
+    with ends_at_once():  # loads and compiles with numba, which may swallow Ctrl-C
+        sampler, description = _sampler(kind, parse_rational(scale, "scale"), bound, delta)
+        sampler.sample(1, SystemEntropy())
     with spinning(f"drawing {count:,} times"):
         draws = sampler.sample(count, SystemEntropy())
     is_object = draws.dtype == np.object_
