@@ -15,6 +15,7 @@ from aggregator.service.storage.batches.closed import (
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import BatchState
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.collection_jobs import create_collection_job
 from aggregator.service.storage.reports.answer_counts import count_answers, last_count
 from aggregator.service.storage.tasks.forgetting import forget
@@ -121,15 +122,20 @@ def test_what_another_task_closes_is_closed_as_long_as_there(store: Database) ->
     assert states() == [None, over, under_way, None]
 
 
-def test_tasks_of_one_transaction_were_added_together(store: Database, clock: ManualClock) -> None:
+def test_tasks_of_one_transaction_were_added_together(store: Database) -> None:
+    """And no others, though they were added in the same second."""
+
     def beside(task_id: bytes) -> list[bytes]:
         found = store.read_sync("look", lambda tx: added_together(tx, task_id))
         return [each.task_id for each in found]
 
-    clock.advance(1)
-    late = [bytes([number]) * 32 for number in (1, 2, 3)]
-    for each in late:
-        record = dataclasses.replace(leader_task(), task_id=each)
-        store.run_sync("put task", lambda tx, record=record: put_task(tx, record))
-    assert beside(late[0]) == late[1:]
-    assert not set(late) & set(beside(TASK_ID))
+    def put(tx: Transaction, *task_ids: bytes) -> None:
+        for each in task_ids:
+            put_task(tx, dataclasses.replace(leader_task(), task_id=each))
+
+    one, two, three = (bytes([number]) * 32 for number in (1, 2, 3))
+    store.run_sync("put tasks", lambda tx: put(tx, one, two))
+    store.run_sync("put task", lambda tx: put(tx, three))
+    assert beside(one) == [two]
+    assert beside(three) == []
+    assert not {one, two, three} & set(beside(TASK_ID))
