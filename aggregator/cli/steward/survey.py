@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -335,6 +336,10 @@ app.command(
 )(synthetic)
 
 
+_NOTHING_LEARNED = Fraction(1, 2)
+"""The error, as a part of the range, with which an interval holds all that is possible."""
+
+
 def _print_plan(survey: "Survey", planned: "Plan | None", texts: "Sequence[PlannedText]") -> None:
     from aggregator.dp.utility import PERCENT
     from aggregator.steward.survey.conditions import asked_if
@@ -348,7 +353,7 @@ def _print_plan(survey: "Survey", planned: "Plan | None", texts: "Sequence[Plann
         between = f"{float(each.difference):.4g} {each.unit}".rstrip()
         print(f"{what}{_asked(each.part.source.name, each)}, {between} between windows; {share}")
         for other in each.others:
-            print(f"    rather than {_asked(other.design.name, other)}")
+            print(f"    rather than {_other(other, each)}")
         for rival in rivals_of(survey, planned, each) if planned else ():
             print(f"    {_why(rival, survey)}")
         if each.question.ask_if and not each.part.by:
@@ -403,6 +408,12 @@ def _cost(survey: "Survey", planned: "Plan | None", texts: "Sequence[PlannedText
 def _asked(name: str, error: "PlannedPart | Way") -> str:
     said = f"{error.shows} ± {float(error.error):.4g} {error.unit}".rstrip()
     return f"{name}, {said}"
+
+
+def _other(way: "Way", chosen: "PlannedPart") -> str:
+    if way.relative == chosen.relative >= _NOTHING_LEARNED:
+        return f"{way.design.name}; with so few answers neither says anything of it"
+    return _asked(way.design.name, way)
 
 
 def _why(rival: "Rival", survey: "Survey") -> str:

@@ -162,3 +162,11 @@ def test_nothing_is_said_where_the_chosen_design_is_the_most_exact(tmp_path: Pat
     file = tmp_path / "survey.toml"
     file.write_text(VISITS + SMOKER + AGE)
     assert "chosen" not in run_here("survey", "check", file).stdout
+
+
+def test_of_two_designs_that_say_nothing_of_so_few_no_error_is_compared() -> None:
+    example = Path(__file__).parents[4] / "examples" / "ways-to-work.toml"
+    few = run_here("survey", "check", example, "--people", "5").stdout
+    assert "rather than histogram; with so few answers neither says anything of it" in few
+    many = run_here("survey", "check", example, "--people", "500").stdout
+    assert "rather than histogram, mean ± " in many
