@@ -211,8 +211,8 @@ def closed_to_uploads(
         closed, under_way = [*tx.run(_CLOSED, within)], [*tx.run(_UNDER_WAY, within)]
         if others:
             among = {"others": list(others), "first": each.first, "last": each.last}
-            closed += map(tuple, tx.connection.execute(_CLOSED_OF_OTHERS, among))
-            under_way += map(tuple, tx.connection.execute(_UNDER_WAY_OF_OTHERS, among))
+            closed += tx.run(_CLOSED_OF_OTHERS, among)
+            under_way += tx.run(_UNDER_WAY_OF_OTHERS, among)
         for first, last, state in closed:
             found[state == BatchState.COLLECTED].add((first, last))
         found[False].update((first, last) for first, last in under_way)

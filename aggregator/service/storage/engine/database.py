@@ -83,7 +83,7 @@ class Database:
         self._reader = threading.BoundedSemaphore(_READERS)
         self._keys = backend.bucket_keys()
         self._undestroyed: set[int] = set()
-        self._is_ample: dict[tuple[int, bytes], bool] = {}
+        self._is_ample: dict[tuple[int, bytes, bool], bool] = {}
         self._is_closed = False
         self._scrubber = Scrubber(backend.empty_log)
         self._writing, self._reading = _Threads(backend.writers), _Threads(_READERS)

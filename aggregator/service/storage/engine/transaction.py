@@ -54,8 +54,9 @@ class Transaction:
     destroyed_slots: list[int] = dataclasses.field(default_factory=list)  # of `keys`, at the commit
     scrub_log: bool = False  # set by a verb that destroyed secrets: empty the log after the commit
     shards: dict[int, int] = dataclasses.field(default_factory=dict)  # by task, set by `locks`
-    # Known to all transactions: whether buckets have ample room, by task (`capacity`).
-    is_ample: dict[tuple[int, bytes], bool] = dataclasses.field(default_factory=dict)
+    # Known to all transactions: whether buckets have ample room, by task, and whether stored
+    # reports that are not aggregated take up room too (`capacity`).
+    is_ample: dict[tuple[int, bytes, bool], bool] = dataclasses.field(default_factory=dict)
     taken: dict[bytes, dict[str, bool]] = dataclasses.field(default_factory=dict)  # by task
     failure: StoreError | None = None  # set by `refuse`: the transaction is not committed
     _task_keys: dict[bytes, int] = dataclasses.field(default_factory=dict)

@@ -64,7 +64,7 @@ def room_to_add(
         return _room(tx, task, batches, max_reports, beside_waiting=beside_waiting)
 
     if shards > 1 and reports <= FEW_REPORTS and task not in tx.shards:
-        places = [(task, bucket) for bucket in batches if bucket]
+        places = [(task, bucket, beside_waiting) for bucket in batches if bucket]
         known = [tx.is_ample.get(place) for place in places]
         if _note(tx, places, look()) if None in known else all(known):
             locks.own_shard(tx, task)
@@ -81,7 +81,9 @@ def room_to_add(
     return look()
 
 
-def _note(tx: Transaction, places: Sequence[tuple[int, bytes]], room: Mapping[bytes, Room]) -> bool:
+def _note(
+    tx: Transaction, places: Sequence[tuple[int, bytes, bool]], room: Mapping[bytes, Room]
+) -> bool:
     """Return whether room is ample, and let the store's next transactions know."""
     found = all(each.left >= tx.backend.shards * FEW_REPORTS for each in room.values())
     if len(tx.is_ample) > _MOST_KNOWN:

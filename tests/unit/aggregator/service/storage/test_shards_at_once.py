@@ -156,6 +156,29 @@ def test_what_is_known_of_a_batch_decides_and_what_is_seen_corrects_it(store: Da
     assert attempts == [99, 99, 10**6, 10**6, 98, 98]
 
 
+def test_room_beside_waiting_reports_and_room_for_them_are_known_apart(store: Database) -> None:
+    """Uploads and jobs by turns correct each other's knowledge of a bucket in vain else."""
+    most = capacity.FEW_REPORTS * Postgresql.shards + 1  # ample only without what waits
+    first = new_reports(range(5))
+    for _ in range(2):
+        store.run_sync("upload", lambda tx: put_reports(tx, TASK_ID, first, most))
+    attempts = []
+
+    def held(*, beside_waiting: bool) -> int:
+        def work(tx: Transaction) -> int:
+            attempts.append(beside_waiting)
+            batches = {unit(5): BATCH}
+            room_to_add(tx, TASK_ID, batches, most, 1, beside_waiting=beside_waiting)
+            return locks_held(store)
+
+        return store.run_sync("look", work)
+
+    for _ in range(3):
+        assert held(beside_waiting=True) == Postgresql.shards
+        assert held(beside_waiting=False) == 1
+    assert attempts == [True, False] * 3
+
+
 def test_who_adds_many_reports_owns_all_shards(store: Database) -> None:
     def work(tx: Transaction) -> int:
         room_to_add(tx, TASK_ID, {unit(5): BATCH}, 10**6, capacity.FEW_REPORTS + 1)
