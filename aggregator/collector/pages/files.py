@@ -8,14 +8,15 @@ import importlib.util
 import io
 import json
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import shorten
 from typing import Final
 
-from fastapi import Response
+from fastapi import APIRouter, Response
 
+from aggregator.collector.openapi import described, described_file
 from aggregator.collector.pages.view import View
 from aggregator.collector.results.charts import TIME, Cell, Layout, draw
 from aggregator.collector.results.csv_rows import as_csv
@@ -82,6 +83,37 @@ TABLES: Final[Mapping[str, Kind]] = {
     ),
 }
 """Kinds of files with rows, by the ending of their addresses."""
+
+
+def add_files(
+    router: APIRouter,
+    path: str,
+    model: type,
+    query: Sequence[str],
+    file_of: Callable[[str], Callable[..., Awaitable[Response]]],
+    shows: str,
+    rows: str,
+) -> None:
+    """Add the addresses of a page's files to a router: its document, and its rows of each kind.
+
+    Args:
+        router: The router.
+        path: The page's address, with `{task_id}` if it is of a task.
+        model: What the document is.
+        query: The names in the query that the handlers read.
+        file_of: Returns the handler of the files of a kind, named by its ending.
+        shows: What the document is, for programmers.
+        rows: What the rows are, likewise.
+    """
+    in_path = "{task_id}" in path
+    of_document = file_of("json")
+    of_document.__doc__ = shows
+    router.get(f"{path}.json", **described(model, *query, in_path=in_path))(of_document)
+    for ending, kind in TABLES.items():
+        of_rows = file_of(ending)
+        of_rows.__doc__ = rows
+        said = described_file(kind.media_type, kind.said, *query, in_path=in_path)
+        router.get(f"{path}.{ending}", **said)(of_rows)
 
 
 def writes_parquet() -> bool:

@@ -23,12 +23,12 @@ from fastapi import APIRouter, Request, Response, status
 from fastapi.responses import JSONResponse, RedirectResponse
 
 from aggregator.collector.models import AboutNumber, Batches, Overview, Question, Sheet
-from aggregator.collector.openapi import described, described_file, openapi
+from aggregator.collector.openapi import described_file, openapi
 from aggregator.collector.pages.about import about
 from aggregator.collector.pages.access import Access, to_login, why_and_code
 from aggregator.collector.pages.asked import Asked
 from aggregator.collector.pages.batches import ABANDONED, batches
-from aggregator.collector.pages.files import TABLES, as_file, as_png, download, draws_png
+from aggregator.collector.pages.files import add_files, as_file, as_png, download, draws_png
 from aggregator.collector.pages.forms import named_batch, read_form
 from aggregator.collector.pages.overview import overview
 from aggregator.collector.pages.question import question
@@ -110,17 +110,17 @@ class Pages:
             "/questions/{task_id}/batches": (self._batches, Batches, ()),
         }
         for path, (read, model, query) in views.items():
-            in_path = "{task_id}" in path
             page_path = "/" if path == "/overview" else path
             hidden.get(page_path)(self._page(read))
-            json_file = self._file(read, "json")
-            json_file.__doc__ = f"What the page {page_path} shows; also as .csv and .parquet."
-            shown.get(f"{path}.json", **described(model, *query, in_path=in_path))(json_file)
-            for ending, kind in TABLES.items():
-                file = self._file(read, ending)
-                file.__doc__ = f"The rows of {path}.json as a file."
-                said = described_file(kind.media_type, kind.said, *query, in_path=in_path)
-                shown.get(f"{path}.{ending}", **said)(file)
+            add_files(
+                shown,
+                path,
+                model,
+                query,
+                partial(self._file, read),
+                f"What the page {page_path} shows; also as .csv and .parquet.",
+                f"The rows of {path}.json as a file.",
+            )
         chart = partial(described_file, in_path=True)
         query = ("part", "result", "with", "group", "figure", "all")
         svg = chart("image/svg+xml", "The chart, with its style.", *query)

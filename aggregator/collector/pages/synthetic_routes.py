@@ -11,10 +11,9 @@ from anyio import CapacityLimiter
 from fastapi import APIRouter, Request, Response, status
 
 from aggregator.collector.models import SyntheticTable
-from aggregator.collector.openapi import described, described_file
 from aggregator.collector.pages.access import Access, to_login
 from aggregator.collector.pages.asked import Asked
-from aggregator.collector.pages.files import TABLES, as_file, download
+from aggregator.collector.pages.files import TABLES, add_files, as_file, download
 from aggregator.collector.pages.readings import Reading, Readings
 from aggregator.collector.pages.synthetic import MOST_SYNTHETIC, Looked, synthetic_view
 from aggregator.collector.pages.view import View
@@ -45,14 +44,15 @@ class SyntheticPages:
         path, query = "/questions/{task_id}/synthetic", ("result",)
         hidden, shown = APIRouter(include_in_schema=False), APIRouter()
         hidden.get(path)(self.page)
-        json_file = self._file("json")
-        json_file.__doc__ = f"What the page {path} shows: synthetic counts beside released ones."
-        shown.get(f"{path}.json", **described(SyntheticTable, *query, in_path=True))(json_file)
-        for ending, kind in TABLES.items():
-            file = self._file(ending)
-            file.__doc__ = "Rows of nobody, drawn from the released pairs of a survey."
-            said = described_file(kind.media_type, kind.said, *query, in_path=True)
-            shown.get(f"{path}.{ending}", **said)(file)
+        add_files(
+            shown,
+            path,
+            SyntheticTable,
+            query,
+            self._file,
+            f"What the page {path} shows: synthetic counts beside released ones.",
+            "Rows of nobody, drawn from the released pairs of a survey.",
+        )
         both = APIRouter()
         both.include_router(shown)
         both.include_router(hidden)

@@ -13,9 +13,8 @@ from functools import partial
 from fastapi import APIRouter, Request, Response, status
 
 from aggregator.collector.models import WordsOfText
-from aggregator.collector.openapi import described, described_file
 from aggregator.collector.pages.access import Access, to_login, why_and_code
-from aggregator.collector.pages.files import TABLES, as_file
+from aggregator.collector.pages.files import add_files, as_file
 from aggregator.collector.pages.forms import read_form
 from aggregator.collector.pages.readings import Readings
 from aggregator.collector.pages.texts import AskedText, TextWindow, text_of, texts_in
@@ -56,14 +55,15 @@ class WordPages:
         hidden, shown = APIRouter(include_in_schema=False), APIRouter()
         hidden.get(path)(self.page)
         hidden.post(path)(self.own)
-        json_file = self._file("json")
-        json_file.__doc__ = f"What the page {path} shows; also as .csv and .parquet."
-        shown.get(f"{path}.json", **described(WordsOfText, *query, in_path=True))(json_file)
-        for ending, kind in TABLES.items():
-            file = self._file(ending)
-            file.__doc__ = f"The rows of {path}.json as a file."
-            said = described_file(kind.media_type, kind.said, *query, in_path=True)
-            shown.get(f"{path}.{ending}", **said)(file)
+        add_files(
+            shown,
+            path,
+            WordsOfText,
+            query,
+            self._file,
+            f"What the page {path} shows; also as .csv and .parquet.",
+            f"The rows of {path}.json as a file.",
+        )
         both = APIRouter()
         both.include_router(shown)
         both.include_router(hidden)
