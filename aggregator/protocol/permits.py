@@ -132,14 +132,19 @@ def mark_of(task_id: bytes, head: bytes) -> bytes:
     return hashlib.sha256(task_id + head).digest()[:MARK_SIZE]
 
 
-def check_openings(openings: Sequence[bytes] | None, reports: int) -> Sequence[bytes]:
-    """Refuse another number of permits than of reports, and what is none; return them."""
-    given = 0 if openings is None else len(openings)
-    if openings is None or given != reports:
+def check_one_each(
+    name: str, given: Sequence[bytes] | None, size: int, reports: int
+) -> Sequence[bytes]:
+    """Refuse another number than one of `size` bytes for each report; return what is given.
+
+    Raises `ParameterError`, which has the name and no secret.
+    """
+    count = 0 if given is None else len(given)
+    if given is None or count != reports:
         raise ParameterError(
-            f"permits: the task needs one for each of {reports} reports, {given} given"
+            f"{name}: the task needs one for each of {reports} reports, {count} given"
         )
-    for each in openings:
-        if len(each) != SIZE:
-            raise ParameterError(f"permits: must be {SIZE} bytes each, not {len(each)}")
-    return openings
+    for each in given:
+        if len(each) != size:
+            raise ParameterError(f"{name}: must be {size} bytes, not {len(each)}")
+    return given

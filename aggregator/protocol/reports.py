@@ -26,9 +26,9 @@ from aggregator.dap.profile import Role
 from aggregator.dap.report_errors import AnyReportError, ReportError
 from aggregator.dap.times import Time
 from aggregator.protocol.permits import SIZE as PERMIT_SIZE
-from aggregator.protocol.permits import check_openings, extensions_signed, extensions_with
+from aggregator.protocol.permits import check_one_each, extensions_signed, extensions_with
 from aggregator.protocol.replay import Timing, refusal
-from aggregator.protocol.signed_permits import SIGNATURE_SIZE, check_signatures, fault_of
+from aggregator.protocol.signed_permits import SIGNATURE_SIZE, fault_of
 from aggregator.vdaf.prio3 import Prio3, ShareDecodeError
 
 if TYPE_CHECKING:
@@ -95,11 +95,11 @@ def prepare_reports(
     if task.permits is None:
         report_ids = [entropy.bytes(task.prio3.nonce_size) for _ in measurements]
     else:
-        permits = check_openings(openings, len(measurements))
+        permits = check_one_each("permits", openings, PERMIT_SIZE, len(measurements))
         window = task.permit_window_at(time)
         report_ids = [task.permits.report_id(each, window) for each in permits]
         if task.permits.is_signed:
-            signed = check_signatures(signatures, len(measurements))
+            signed = check_one_each("signatures", signatures, SIGNATURE_SIZE, len(measurements))
     rands = [entropy.bytes(task.prio3.rand_size) for _ in measurements]
     shards = task.prio3.shard(task.ctx, measurements, report_ids, rands)
     leader_shares, helper_shares = shards.input_shares

@@ -10,7 +10,6 @@ that the client has drawn.
 
 import dataclasses
 import hashlib
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -103,19 +102,6 @@ def fault_of(
     if modulus is None or not is_signed(modulus, text, signature):
         return ReportError.PERMIT_UNKNOWN
     return None
-
-
-def check_signatures(signatures: Sequence[bytes] | None, reports: int) -> Sequence[bytes]:
-    """Refuse another number of signatures than of reports, and what is none; return them."""
-    given = 0 if signatures is None else len(signatures)
-    if signatures is None or given != reports:
-        raise ParameterError(
-            f"signatures: the task needs one for each of {reports} reports, {given} given"
-        )
-    for each in signatures:
-        if len(each) != SIGNATURE_SIZE:
-            raise ParameterError(f"signatures: must be {SIGNATURE_SIZE} bytes, not {len(each)}")
-    return signatures
 
 
 @lru_cache(maxsize=1024)

@@ -157,7 +157,7 @@ def test_reports_have_the_ids_of_their_permits_and_none_is_made_without() -> Non
         (None, "permits: the task needs one for each of 1 reports, 0 given"),
         ([], "0 given"),
         ([opening, opening], "2 given"),
-        ([b"short"], "permits: must be 16 bytes each, not 5"),
+        ([b"short"], "permits: must be 16 bytes, not 5"),
     ):
         with pytest.raises(ParameterError, match=reason):
             prepare_reports(task, [1], task.time(0), entropy, given)
