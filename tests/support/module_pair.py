@@ -169,8 +169,8 @@ def survey_site(folder: Path, survey: str, **settings: object) -> Iterator[tuple
                 helper_requirements=requirements,
             )
         )
-        for site.pair.task in reversed(asked.tasks):
-            elsewhere(site.pair.provision)
+        site.pair.task = asked.first
+        elsewhere(lambda: site.pair.provision(*asked.tasks))
         site.asked = asked
         try:
             with serving(site, port=port, dates=False) as site.address:
