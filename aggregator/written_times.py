@@ -1,4 +1,4 @@
-"""How a time is written for people, how it is read from them, and in which zone."""
+"""How a time or a count is written for people; how a time is read from them, and in which zone."""
 
 import dataclasses
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -86,11 +86,12 @@ def duration(seconds: float) -> str:
     """Return a length of time for people, rounded: "1 minute", "90 seconds", "5 minutes"."""
     for unit, name in ((86_400, "day"), (3600, "hour"), (60, "minute")):
         if round(seconds) >= 2 * unit or round(seconds) == unit:
-            return _counted(round(seconds / unit), name)
-    return _counted(round(seconds), "second")
+            return counted(round(seconds / unit), name)
+    return counted(round(seconds), "second")
 
 
-def _counted(count: int, name: str) -> str:
+def counted(count: int, name: str) -> str:
+    """Return a number with its noun, in the plural where needed."""
     return f"{count:,} {name}" if count == 1 else f"{count:,} {name}s"
 
 

@@ -46,7 +46,7 @@ from aggregator.service.storage.opening import open_database
 from aggregator.service.transport.client import client_of
 from aggregator.steward.survey import Meaning, SurveyResults
 from aggregator.steward.text.text_tasks import text_tasks_in
-from aggregator.written_times import duration
+from aggregator.written_times import counted, duration
 
 DEFAULT_WAIT = timedelta(seconds=WAIT_SECONDS)
 
@@ -90,7 +90,8 @@ class Collected:
     @override
     def __repr__(self) -> str:
         """Show the batch and its promise."""
-        return f"{self.promise}\n{self.start} to {self.end}, {self.batch().report_count:,} reports"
+        reports = counted(self.batch().report_count, "report")
+        return f"{self.promise}\n{self.start} to {self.end}, {reports}"
 
     def _repr_html_(self) -> str:
         """Return the table with the guarantee above it, for a notebook."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import PeerError
+from aggregator.written_times import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -185,4 +186,6 @@ def check_sent(found: "Uploaded", waiting: int, state: Path | None, task: "Task"
         if state is not None
         else "some of them may be counted; with --state the same command would go on"
     )
-    raise PeerError(f"{waiting} reports are not settled, as {why} ({reason}): {goes_on}")
+    are = "is" if waiting == 1 else "are"
+    unsettled = f"{counted(waiting, 'report')} {are} not settled"
+    raise PeerError(f"{unsettled}, as {why} ({reason}): {goes_on}")

@@ -20,6 +20,7 @@ from aggregator.protocol.clear_text import is_loopback
 from aggregator.service.config import read_text
 from aggregator.service.storage.reports.counters import STORED, Stage, report_counts
 from aggregator.steward.survey.beside import SURVEY_FILE
+from aggregator.written_times import counted
 
 
 def drafts_before(folder: LocalFolder, name: str) -> int:
@@ -86,7 +87,7 @@ def _answers(folder: LocalFolder, place: Path) -> tuple[int, str]:
         )
     # People are in one task of a text question, and always in that of all other questions.
     count = counts[0] if public_in(place).name == "task.toml" else sum(counts)
-    return count, "1 answer" if count == 1 else f"{count:,} answers"
+    return count, counted(count, "answer")
 
 
 def _is_open(folder: LocalFolder) -> bool:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from aggregator.errors import ParameterError
-from aggregator.written_times import utc_text
+from aggregator.written_times import counted, utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,19 +18,20 @@ _MOST_WINDOWS = 5
 
 def print_read(windows: "Windows", answers: "Answers", *, whole: bool) -> None:
     """Print what was read, for a dry run as a whole: what shows that a wrong column was named."""
-    number = len(answers.by_start)
-    print(f"{answers.count:,} rows in {number} window{'' if number == 1 else 's'}, each one report")
+    span = counted(len(answers.by_start), "window")
+    print(f"{counted(answers.count, 'row')} in {span}, each one report")
     starts = sorted(answers.by_start)
     if whole and starts:
         for said, start in (("first", starts[0]), ("last", starts[-1])):
-            rows = len(answers.by_start[start])
-            print(f"  {said} window {windows.describe(start)}: {rows:,} rows")
+            rows = counted(len(answers.by_start[start]), "row")
+            print(f"  {said} window {windows.describe(start)}: {rows}")
         if answers.persons:
             people = len({person for each in answers.persons.values() for person in each})
             print(f"  {people:,} people")
     for name, read in answers.read.items():
         print(
-            f"{name}: {read.answers:,} answers, {read.missing:,} missing, {read.clipped:,} clipped"
+            f"{name}: {counted(read.answers, 'answer')}, {read.missing:,} missing, "
+            f"{read.clipped:,} clipped"
         )
         if whole:
             for line in _details(name, read):
@@ -74,7 +75,7 @@ def check_taken(tasks: "Sequence[Task]", windows: "Windows", answers: "Answers",
     if not found:
         return
     lines = [
-        f"window {windows.describe(start)}, {len(answers.by_start[start]):,} rows: {why}"
+        f"window {windows.describe(start)}, {counted(len(answers.by_start[start]), 'row')}: {why}"
         for start, why in found[:_MOST_WINDOWS]
     ]
     if more := len(found) - _MOST_WINDOWS:

@@ -11,7 +11,7 @@ from aggregator.collector.pages.readings import Reading, Readings, Row
 from aggregator.collector.pages.survey_costs import SurveyCost, in_short, survey_cost
 from aggregator.collector.pages.survey_costs import said as cost_in_words
 from aggregator.collector.pages.texts import costs_of_texts
-from aggregator.collector.pages.view import MOST_ROWS, View, budget, chooser, counted
+from aggregator.collector.pages.view import MOST_ROWS, View, budget, chooser
 from aggregator.collector.results.selection import Selected
 from aggregator.collector.results.written import number
 from aggregator.dap.problems import UnrecognizedCollectionJob
@@ -26,6 +26,7 @@ from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.web.pages.charts import curve
 from aggregator.service.web.pages.html import Html, isolated, table, tag
 from aggregator.steward.survey import NO_ANSWER, Design, Part
+from aggregator.written_times import counted
 
 _DELTA = Fraction(1, 10**6)
 _POINTS = 60
@@ -70,7 +71,7 @@ def about(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str
     cost = None if survey is None else in_short(survey, asked)
     content = [
         tag("p", tag("a", "The question", href=asked.address(result=shown.name))),
-        tag("p", f"{shown.period}; {shown.batch.report_count:,} reports."),
+        tag("p", f"{shown.period}; {counted(shown.batch.report_count, 'report')}."),
         tag("h2", "What is guaranteed"),
         tag("p", f"A person pays {cost}", class_="big") if cost else None,
         tag("p", promise(shown.result), class_=None if cost else "big"),

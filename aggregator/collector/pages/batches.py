@@ -21,7 +21,7 @@ from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.web.pages.html import Html, isolated, join, table, tag
 from aggregator.steward.survey import Windows
-from aggregator.written_times import Times
+from aggregator.written_times import Times, counted
 
 ABANDONED = "abandoned"
 """The form field with the id of a collection to give up."""
@@ -130,10 +130,10 @@ def batches(
         else None,
         tag(
             "p",
-            f"A batch with fewer than {smallest:,} reports is not released. Until it is collected "
-            "its number of answers is the leader's word, counted once an hour and not told while "
-            "it is small: a live count would tell when somebody answers. Collecting closes a "
-            "batch for good: later reports for its time are refused.",
+            f"A batch with fewer than {counted(smallest, 'report')} is not released. Until it is "
+            "collected its number of answers is the leader's word, counted once an hour and not "
+            "told while it is small: a live count would tell when somebody answers. Collecting "
+            "closes a batch for good: later reports for its time are refused.",
         ),
         tag("p", tag("strong", "Nothing is left in the budget: "), _SPENT) if is_spent else None,
         _calendar(found, asked.times) if windows else None,

@@ -16,7 +16,7 @@ from aggregator.collector.pages.texts import (
     costs_of_texts,
     texts_in,
 )
-from aggregator.collector.pages.view import View, bar_charts, budget, counted, unbroken
+from aggregator.collector.pages.view import View, bar_charts, budget, unbroken
 from aggregator.collector.store import count_collections
 from aggregator.protocol.task import Task
 from aggregator.service.storage.engine.states import CollectionState
@@ -24,6 +24,7 @@ from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.web.pages.charts import Mark, trend
 from aggregator.service.web.pages.html import Html, isolated, join, tag
 from aggregator.steward.text.text_tasks import is_of_letters
+from aggregator.written_times import counted
 
 _WINDOWS = 24
 """The most windows in a trend."""

@@ -27,7 +27,6 @@ from aggregator.collector.pages.view import (
     budget,
     chooser,
     chosen_place,
-    counted,
     unbroken,
 )
 from aggregator.collector.results.selection import Withheld
@@ -38,6 +37,7 @@ from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.web.pages.charts import Chart, Mark, over_time
 from aggregator.service.web.pages.html import Html, isolated, join, table, tag
+from aggregator.written_times import counted
 
 FEWEST_WINDOWS = 3
 """Two ends make no trend: what noise does to them looks like news."""

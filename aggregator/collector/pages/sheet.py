@@ -10,13 +10,14 @@ from aggregator.collector.pages.readings import Readings, Row
 from aggregator.collector.pages.sentences import headline
 from aggregator.collector.pages.survey_costs import in_short, survey_cost
 from aggregator.collector.pages.texts import costs_of_texts
-from aggregator.collector.pages.view import View, counted, unbroken
+from aggregator.collector.pages.view import View, unbroken
 from aggregator.collector.store import count_collections
 from aggregator.dap.problems import UnrecognizedCollectionJob
 from aggregator.dp.utility import PERCENT
 from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.web.pages.html import isolated, tag
+from aggregator.written_times import counted
 
 _MOST_BARS = 16
 """The most bars that one page of paper has room for."""

@@ -13,7 +13,6 @@ from aggregator.collector.pages.view import (
     View,
     chooser,
     chosen_place,
-    counted,
     unbroken,
 )
 from aggregator.collector.results.written import number
@@ -22,6 +21,7 @@ from aggregator.service.web.pages.charts import Chart, Mark, bars
 from aggregator.service.web.pages.html import Html, isolated, join, table, tag
 from aggregator.steward.survey.synthetic.quality import USEFUL_TAU, USEFUL_Z
 from aggregator.steward.survey.synthetic.synthetic import RULES, Synthetic
+from aggregator.written_times import counted
 
 MOST_SYNTHETIC = 100_000
 """The most rows that a page offers; commands and notebooks draw more."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from aggregator.service.web.pages.charts import Chart, Mark, bars
 from aggregator.service.web.pages.html import Html, tag
+from aggregator.written_times import counted
 
 if TYPE_CHECKING:
     from aggregator.collector.pages.readings import Estimate, Row
@@ -60,11 +61,6 @@ def budget(made: int, most: int | None) -> Html:
         tag("meter", f"{left} of {most}", min=0, max=most, value=left, aria_label="Budget left"),
         tag("span", f"{left:,} of {counted(most, 'result')} left in the budget", class_="soft"),
     )
-
-
-def counted(count: int, name: str) -> str:
-    """Return a number with its noun, in the plural where needed."""
-    return f"{count:,} {name}" if count == 1 else f"{count:,} {name}s"
 
 
 def chosen_place(given: str | None, count: int) -> int:

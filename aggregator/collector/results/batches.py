@@ -16,6 +16,7 @@ from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError
 from aggregator.protocol.summary import guarantee_in_short
 from aggregator.protocol.task import Task
+from aggregator.written_times import counted
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -231,7 +232,9 @@ class Batch:
     def __repr__(self) -> str:
         """Show the guarantee, how many reports there are, and each value on a line."""
         values = [repr(value) for value in self.quantities()]
-        return "\n".join(filter(None, [self.guarantee, f"{self.report_count:,} reports", *values]))
+        return "\n".join(
+            filter(None, [self.guarantee, counted(self.report_count, "report"), *values])
+        )
 
     def _repr_html_(self) -> str:
         """Return the table with the guarantee above it, for a notebook."""

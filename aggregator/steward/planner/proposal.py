@@ -23,6 +23,7 @@ from aggregator.steward.planning.question import Question as Asked
 from aggregator.steward.survey import Design, Plan, PlannedPart, Sheet, Spread, plan
 from aggregator.steward.survey.plan import bases, spreads, typical_sums, worst
 from aggregator.vdaf.circuits import Circuit
+from aggregator.written_times import counted
 
 _GRID = [each for each in STRENGTHS if LEAST_STRENGTH <= each <= MOST_STRENGTH]
 _CURVE = 15
@@ -208,7 +209,7 @@ def _least_of(draft: Draft, design: Design, wanted: Fraction) -> Fraction:
     if _part(draft, design, _GRID[-1]) > wanted:
         raise ParameterError(
             f"error: no strength up to {MOST_STRENGTH} has an error of {float(100 * wanted):g} % "
-            f"with {draft.people:,} answers; ask more people, or allow a larger error"
+            f"with {counted(draft.people, 'answer')}; ask more people, or allow a larger error"
         )
     index = least(lambda index: _part(draft, design, _GRID[index]) <= wanted, 0, len(_GRID) - 1)
     # What was found quickly may be a little too little; with very many entries it is not.

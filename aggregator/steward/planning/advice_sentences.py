@@ -10,6 +10,7 @@ from aggregator.dp.rationals import at_most, format_rational
 from aggregator.dp.sensitivity import max_entry
 from aggregator.dp.utility import PERCENT
 from aggregator.steward.planning.question import Question
+from aggregator.written_times import counted
 
 # Above these epsilons, of one release and of a year, the steward is warned.
 _WEAK_RELEASE = 3
@@ -87,11 +88,11 @@ def cost(question: Question, figures: Figures) -> str:
         spent = f"{plain(figures.total)}{failure if figures.total_delta else ''} in a year"
         if best < figures.total * Fraction(98, 100):
             spent += f", or {other}"
-    most = question.max_reports_per_person
+    most = counted(question.max_reports_per_person, "report")
     return (
         f"A person who takes part every time spends at most epsilon = {spent}. This does not hide"
         f" that they took part, how many reports there are, or what more than {most}"
-        f" report{'' if most == 1 else 's'} by one person in one release would give away."
+        " by one person in one release would give away."
     )
 
 

@@ -25,6 +25,7 @@ from aggregator.steward.survey.result_names import checked, listed, window_named
 from aggregator.steward.survey.result_rows import Row, named, rows_of
 from aggregator.steward.survey.synthetic.told import start_of
 from aggregator.steward.survey.write_meaning import Meaning
+from aggregator.written_times import counted
 
 if TYPE_CHECKING:
     from aggregator.collector.results.charts import Cell
@@ -344,10 +345,10 @@ class SurveyResults:
         windows = self.windows
         span = windows[0] if len(windows) == 1 else f"{windows[0]} … {windows[-1]}"
         reports = sum(batch.report_count for _, batch in self.results)
-        count = f"{len(windows)} window{'s' if len(windows) > 1 else ''}"
+        count = counted(len(windows), "window")
         return "\n".join(
             [
-                f"{self.title}: {count} ({span}), {reports:,} reports",
+                f"{self.title}: {count} ({span}), {counted(reports, 'report')}",
                 f"What a person pays: {self.guarantee}",
                 *self._described(),
             ]

@@ -8,7 +8,7 @@ import pytest
 
 import aggregator
 from aggregator.errors import ParameterError
-from aggregator.written_times import IN_UTC, Times, duration, utc_text, zone_named
+from aggregator.written_times import IN_UTC, Times, counted, duration, utc_text, zone_named
 
 BERLIN = Times(zone_named("Europe/Berlin", "zone"))
 
@@ -79,6 +79,11 @@ def test_a_time_for_programs_is_in_utc_and_leaves_out_what_is_not_there() -> Non
 def test_a_zone_that_this_machine_does_not_know_is_refused(name: str) -> None:
     with pytest.raises(ParameterError, match="time-zone: there is no time zone"):
         zone_named(name, "time-zone")
+
+
+def test_a_noun_is_in_the_plural_but_for_one() -> None:
+    said = [counted(count, "report") for count in (0, 1, 2, 1000)]
+    assert said == ["0 reports", "1 report", "2 reports", "1,000 reports"]
 
 
 def test_no_other_module_has_a_format_of_times_for_people() -> None:

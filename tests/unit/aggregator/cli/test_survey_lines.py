@@ -250,7 +250,7 @@ def test_a_time_column_need_not_be_named_and_without_one_upload_says_what_to_do(
     done = run_here(*upload)
     assert (done.returncode, done.stdout.splitlines()[0]) == (
         0,
-        "1 rows in 1 window, each one report",
+        "1 row in 1 window, each one report",
     )
     answers.write_text(row.format("visited_at"))
     done = run_here(*upload)

@@ -68,7 +68,7 @@ def test_a_dry_run_says_which_column_is_of_which_label(tmp_path: Path) -> None:
     done = dry_run(tmp_path, table, "--column", "likes=likes___2,likes___1")
     assert done.returncode == 0
     assert done.stdout.splitlines()[-4:] == [
-        "likes: 1 answers, 0 missing, 0 clipped",
+        "likes: 1 answer, 0 missing, 0 clipped",
         "  column 'likes___2' for 'food'",
         "  column 'likes___1' for 'quiet'",
         "  most often 'quiet' 1",
@@ -109,7 +109,7 @@ def test_windows_that_no_aggregator_takes_now_are_an_error(
     done = dry_run(tmp_path, HEAD + f"{day(0)},1,surgery,40,\n{time},2,surgery,40,\n")
     assert done.returncode == 2
     assert done.stdout.startswith("2 rows in 2 windows")
-    assert re.search(rf"window .*, 1 rows: {why}", done.stderr)
+    assert re.search(rf"window .*, 1 row: {why}", done.stderr)
     assert "no aggregator takes their reports now" in done.stderr
 
 
@@ -138,7 +138,7 @@ def test_a_workbook_is_read_by_the_name_of_its_sheet(tmp_path: Path) -> None:
     done = dry_run(tmp_path, book)
     assert done.returncode == 2
     assert "has several sheets, 'notes', 'May': name one with --sheet" in done.stderr
-    assert dry_run(tmp_path, book, "--sheet", "May").stdout.startswith("1 rows in 1 window")
+    assert dry_run(tmp_path, book, "--sheet", "May").stdout.startswith("1 row in 1 window")
 
 
 @pytest.mark.parametrize(

@@ -26,4 +26,4 @@ def test_that_nobody_is_there_is_said_before_it_is_tried_again(
     first, last = done.stderr.splitlines()
     gone = f"{leader} or {helper} could not be reached"
     assert first == f"prio: {gone}; trying again for a minute or so, or until Ctrl-C"
-    assert last.startswith(f"prio: 1 reports are not settled, as {gone} (unreachable)")
+    assert last.startswith(f"prio: 1 report is not settled, as {gone} (unreachable)")
