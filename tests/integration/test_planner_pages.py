@@ -95,6 +95,7 @@ async def test_the_page_has_the_form_and_what_follows_and_only_a_script_of_its_o
     ]
     text = page.all("main")[0].text
     assert "the least precise share is within 2.808 % of the truth in 95 % of cases" in text
+    assert "That is" not in text  # the same number of per cent once more
     assert "A neighbour who is 50 % sure is at most 53.75 % sure after one window" in text
     assert len(next(each for each in page.all("ol")).text) > 500
     script = await browser.get(f"{PATH}/planner.js")

@@ -60,9 +60,10 @@ def _summary(proposal: Proposal) -> Html:
     error = f"{float(found.half_width):.4g} {found.unit}".strip()
     said = (
         f"With {symbol} = {float(proposal.strength):.4g} per window, the least precise "
-        f"{found.shows} is within {error} of the truth in {PERCENT} of cases. That is "
-        f"{float(100 * proposal.part):.3g} % of the largest possible."
+        f"{found.shows} is within {error} of the truth in {PERCENT} of cases."
     )
+    if found.half_width != 100 * found.part:  # a share is a percentage of what is possible already
+        said += f" That is {float(100 * found.part):.3g} % of the largest possible."
     field, value = proposal.follows
     return tag(
         "p", said, role="status", class_="big", id="said", data_field=field, data_value=value
