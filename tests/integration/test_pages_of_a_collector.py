@@ -25,10 +25,12 @@ from aggregator.cli.steward.plan_serve import planner_guest
 from aggregator.collector import models
 from aggregator.collector.abandoning import MEANING
 from aggregator.collector.pages import files, routes
+from aggregator.collector.pages.readings import Estimate, Reading
 from aggregator.collector.pages.view import View
 from aggregator.dap.ids import TaskId
 from aggregator.protocol.task import Task
 from aggregator.service.web.pages.charts import Chart
+from aggregator.steward.survey import Figure
 from aggregator.written_times import Times, zone_named
 from tests.support.collector_service import BEARER, TOKEN, log_in
 from tests.support.collector_world import (
@@ -541,6 +543,28 @@ async def test_what_its_interval_says_nothing_of_is_no_headline_and_no_bar(
         assert "unbounded" not in text
     released = (await browser.get(f"{home}.json?part=0")).json()["rows"]
     assert any(row["shows"] == "count" and row["value"] < 0 for row in released)
+
+
+async def test_a_page_looks_at_each_of_many_answers_a_few_times_and_not_once_for_each_other(
+    world: CollectorWorld, browser: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"ward {number}" for number in range(200)]
+    task = survey_task(names, "Where were you?")
+    world.add(task)
+    world.finish(task, MONDAY, [300] * len(names))
+    await log_in(browser)
+    looks: list[Figure] = []
+    estimate = Reading.estimate
+
+    def counted(reading: Reading, figure: Figure) -> Estimate:
+        looks.append(figure)
+        return estimate(reading, figure)
+
+    monkeypatch.setattr(Reading, "estimate", counted)
+    for path in (f"/questions/{task.task_id}", "/"):
+        looks.clear()
+        await look(browser, path)
+        assert len(looks) <= 10 * len(names)
 
 
 async def test_a_count_whose_interval_ends_below_0_reads_none_or_a_few(

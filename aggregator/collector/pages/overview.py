@@ -7,7 +7,7 @@ from aggregator.collector.pages.changes import Changed
 from aggregator.collector.pages.cross import cross_table
 from aggregator.collector.pages.question import FEWEST_WINDOWS
 from aggregator.collector.pages.readings import Reading, Readings, Row
-from aggregator.collector.pages.sentences import change, figure, headline, is_alone
+from aggregator.collector.pages.sentences import change, figure, headline
 from aggregator.collector.pages.survey_costs import in_short, survey_cost
 from aggregator.collector.pages.texts import (
     AskedText,
@@ -199,8 +199,7 @@ def _card(
         nothing = tag("p", "No result yet. ", tag("a", "Batches", href=f"{asked.path}/batches"))
         return tag("li", heading, nothing if own else None, own, class_="card")
     latest = results[-1]
-    alone = [each for each in latest.main_estimates if is_alone(each, latest)]
-    bars = [each for each in latest.main_estimates if each.is_bar and each not in alone]
+    bars, alone = latest.drawn
     more = len(bars) - _BARS
     return tag(
         "li",
@@ -209,7 +208,7 @@ def _card(
         tag("p", headline(latest), class_="headline"),
         *(chart.narrow for chart in bar_charts(bars[:_BARS], asked.title).values()),
         tag("p", f"and {more:,} more", class_="soft") if more > 0 else None,
-        *(tag("p", figure(each)) for each in alone if len(latest.main) > 1 and each.is_bar),
+        *(tag("p", figure(each)) for each in alone),
         change(changed, asked),
         _trends(results),
         *(_groups(each) for each in by_group),

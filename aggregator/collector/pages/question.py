@@ -10,13 +10,7 @@ from aggregator.collector.pages.cross import cross_table
 from aggregator.collector.pages.files import draws_png, writes_parquet
 from aggregator.collector.pages.python_code import same_in_python
 from aggregator.collector.pages.readings import Estimate, Reading, Readings
-from aggregator.collector.pages.sentences import (
-    between_groups_in_short,
-    change,
-    figure,
-    headline,
-    is_alone,
-)
+from aggregator.collector.pages.sentences import between_groups_in_short, change, figure, headline
 from aggregator.collector.pages.survey_costs import in_short, survey_cost
 from aggregator.collector.pages.texts import costs_of_texts, text_of, texts_in
 from aggregator.collector.pages.view import (
@@ -143,17 +137,15 @@ def result_charts(
     A table by group is a cross table; a figure that says too little is not drawn, and one that is
     alone needs no chart.
     """
-    main = shown.main_estimates
-    charts = bar_charts(main, shown.asked.title)
+    charts = bar_charts(shown.main_estimates, shown.asked.title)
     if shown.asked.part is not None and shown.asked.part.by:
         return [between_groups_in_short(shown), cross_table(shown)], charts
-    alone = [each for each in main if is_alone(each, shown)]
-    bars = [each for each in main if each.is_bar and each not in alone]
+    bars, alone = shown.drawn
     more = len(bars) - most
     return [
         *(chart.fitting for chart in bar_charts(bars[:most], shown.asked.title).values()),
         tag("p", f"The table has {more:,} more.", class_="soft") if more > 0 else None,
-        *(tag("p", figure(each)) for each in alone if len(main) > 1 and each.is_bar),
+        *(tag("p", figure(each)) for each in alone),
         tag(
             "p",
             f"Whiskers are {PERCENT} intervals for the noise, each on its own. They say nothing "

@@ -5,7 +5,7 @@ Finished results never change, so intervals are computed once for each and kept.
 
 import dataclasses
 import math
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -183,6 +183,22 @@ class Reading:
     def main_estimates(self) -> Sequence[Estimate]:
         """The same with intervals."""
         return list(map(self.estimate, self.main))
+
+    @cached_property
+    def drawn(self) -> tuple[Sequence[Estimate], Sequence[Estimate]]:
+        """The main figures that are bars of a chart, and those that are said in words.
+
+        The only one of its kind needs no chart, and no words beside the headline if no other kind
+        is shown. What says too little is in neither.
+        """
+        main = self.main_estimates
+        kinds = Counter((each.shows, each.unit) for each in main)
+        bars: list[Estimate] = []
+        alone: list[Estimate] = []
+        for each in main:
+            if each.is_bar:
+                (alone if kinds[each.shows, each.unit] == 1 else bars).append(each)
+        return bars, alone if len(main) > 1 else []
 
     @cached_property
     def estimates(self) -> Sequence[Estimate]:

@@ -97,15 +97,6 @@ def groups_that_differ(pairs: tuple[tuple[Figure, Figure], ...]) -> list[tuple[F
     ]
 
 
-def is_alone(each: Estimate, shown: Reading) -> bool:
-    """Return whether a main figure is the only one of its kind, which needs no chart."""
-    return [(each.shows, each.unit)] == [
-        (other.shows, other.unit)
-        for other in shown.main_estimates
-        if (other.shows, other.unit) == (each.shows, each.unit)
-    ]
-
-
 def figure(each: Estimate) -> Html:
     """Return one figure with its interval."""
     return join((isolated(_capital(each.mark.label or each.shows)), " ", *_number(each)))
