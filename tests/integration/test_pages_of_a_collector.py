@@ -545,6 +545,25 @@ async def test_what_its_interval_says_nothing_of_is_no_headline_and_no_bar(
     assert any(row["shows"] == "count" and row["value"] < 0 for row in released)
 
 
+async def test_what_has_no_noise_is_shown_without_intervals_and_without_talk_of_them(
+    world: CollectorWorld, browser: httpx.AsyncClient
+) -> None:
+    task = histogram(world, {"mechanism": "None"}, [21, 30, 400])
+    scalar = make_task({"type": "Prio3Count"}, {"mechanism": "None"}, id=str(TaskId(bytes(32))))
+    world.add(scalar)
+    world.finish(scalar, MONDAY, [9])
+    await log_in(browser)
+    paths = [
+        f"/questions/{each.task_id}{page}" for each in (task, scalar) for page in ("", "/sheet")
+    ]
+    for path in ("/", *paths):
+        page = await look(browser, path)
+        text = page.all("main")[0].text
+        assert not re.search(r"\bto 9\b|[Ww]hiskers|intervals|noise alone", text)
+        assert not [each for each in page.all("line") if each.attributes["class"] == "whisker"]
+        assert not [each for each in page.all("desc") if " to " in each.text]
+
+
 async def test_a_page_looks_at_each_of_many_answers_a_few_times_and_not_once_for_each_other(
     world: CollectorWorld, browser: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,6 @@ from aggregator.service.web.pages.charts import Chart, Mark, bars
 from aggregator.service.web.pages.html import Html, isolated, join, table, tag
 from aggregator.steward.survey import Figure
 
-_TITLE = "difference, with intervals that all hold at once"
 _LONGEST = 80
 """The most characters of a group's name in a heading."""
 
@@ -45,11 +44,22 @@ class Compared:
         return [_mark(label, each) for label, each in zip(self.labels, self.found, strict=True)]
 
     @property
+    def is_exact(self) -> bool:
+        """Whether there is no noise in any of them."""
+        return all(each.interval.low == each.interval.high for each in self.found)
+
+    @property
     def chart(self) -> Chart:
         """A bar for each difference."""
         unit = self.found[0].unit
         named = f"difference in {unit}" if unit else "difference"
-        return bars(self.marks, f"{self.heading}: {_TITLE}", named)
+        held = "" if self.is_exact else ", with intervals that all hold at once"
+        return bars(self.marks, f"{self.heading}: difference{held}", named)
+
+    @property
+    def caption(self) -> str:
+        """What its table shows, and at which confidence."""
+        return "Differences" if self.is_exact else _confidence(self.found[0])
 
     @property
     def content(self) -> list[Html | None]:
@@ -64,7 +74,7 @@ class Compared:
                 tag("summary", isolated(self.heading)),
                 self.choice,
                 self.chart.fitting,
-                table(_confidence(self.found[0]), _COLUMNS, rows),
+                table(self.caption, _COLUMNS, rows),
                 tag("p", ONLY_NOISE, class_="soft"),
                 open=self.is_chosen,
             )

@@ -6,7 +6,6 @@ from math import ceil, floor
 from aggregator.collector.pages.readings import Estimate, Reading, Row
 from aggregator.collector.results.intervals import TOO_FEW
 from aggregator.collector.results.written import said
-from aggregator.dp.utility import PERCENT
 from aggregator.service.web.pages.html import Html, isolated, tag
 
 _SHOWN = ("share", "mean")
@@ -64,7 +63,7 @@ def cross_table(shown: Reading, caption: str = "") -> Html | None:
         role="row",
         class_="soft",
     )
-    name = caption or f"By group, {PERCENT} intervals; shares are of each group's people"
+    name = caption or f"By group{shown.intervals}; shares are of each group's people"
     made = tag(
         "table",
         tag("caption", name),
@@ -111,7 +110,8 @@ def _cell(found: Estimate | None, group: str | None, *, is_fine: bool) -> Html:
         parts = [tag("span", short, class_="soft", title=found.shown.value)]
     else:
         value, low, high = _in_short(found, is_fine=is_fine)
-        parts = [value, tag("small", f"{low} to {high}", class_="soft")]
+        span = tag("small", f"{low} to {high}", class_="soft") if found.shown.span else ""
+        parts = [value, span]
     return tag("td", *parts, role="cell", data_name=group)
 
 

@@ -150,7 +150,9 @@ def as_png(chart: Chart) -> bytes:
     # Not `pyplot`, which keeps figures for a program that shows windows.
     library = import_library("PNG", "matplotlib.figure", extra="plots")
     figure = library.Figure(figsize=layout.size, layout="constrained")
-    draw(figure.subplots(), layout, legible(chart.title), f"{PERCENT} intervals")
+    is_exact = all(each.low == each.high for each in chart.marks)
+    said = "" if is_exact else f"{PERCENT} intervals"
+    draw(figure.subplots(), layout, legible(chart.title), said)
     file = io.BytesIO()
     with warnings.catch_warnings():
         # Letters that the font lacks are drawn as boxes.

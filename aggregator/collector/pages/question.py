@@ -152,7 +152,7 @@ def result_charts(
             "about people who did not report.",
             class_="soft",
         )
-        if bars
+        if bars and shown.intervals
         else None,
     ], charts
 
@@ -228,7 +228,7 @@ def _table(shown: Reading) -> Html:
     ]
     more = len(shown.estimates) - MOST_ROWS
     rest = f"; the downloads have {more:,} more" if more > 0 else ""
-    made = table(f"{shown.period}, {PERCENT} intervals{rest}", _COLUMNS, cells)
+    made = table(f"{shown.period}{shown.intervals}{rest}", _COLUMNS, cells)
     return tag("details", tag("summary", "All figures"), made)
 
 
@@ -310,7 +310,7 @@ def _trend(
         for each, known in found
         if known is not None and known.is_bar
     ]
-    listed = table(f"Over time, {PERCENT} intervals", ("window", "value", "from", "to"), cells)
+    listed = table(f"Over time{shown.intervals}", ("window", "value", "from", "to"), cells)
     details = tag("details", tag("summary", "The same as a table"), listed)
     heading = tag("h2", "Over time")
     return [

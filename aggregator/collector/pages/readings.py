@@ -20,7 +20,7 @@ from aggregator.collector.results.sayable import NONE_OR_A_FEW
 from aggregator.collector.results.selection import Withheld
 from aggregator.collector.store import StoredCollection
 from aggregator.dp.sensitivity import max_entry
-from aggregator.dp.utility import DEFAULT_CONFIDENCE
+from aggregator.dp.utility import DEFAULT_CONFIDENCE, PERCENT
 from aggregator.errors import ParameterError
 from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.storage.engine.transaction import Transaction
@@ -183,6 +183,11 @@ class Reading:
     def main_estimates(self) -> Sequence[Estimate]:
         """The same with intervals."""
         return list(map(self.estimate, self.main))
+
+    @property
+    def intervals(self) -> str:
+        """What tables say of its intervals; "" if it has no noise, so that none is needed."""
+        return f", {PERCENT} intervals" if self.asked.task.policy.mechanism.is_noisy else ""
 
     @cached_property
     def drawn(self) -> tuple[Sequence[Estimate], Sequence[Estimate]]:

@@ -175,11 +175,11 @@ def _of_label(shown: Reading, label: str, after: str = "") -> Html:
 
 
 def _number(each: Estimate) -> list[Html]:
-    if each.shown.ends is None:
-        return [escape(each.shown.value)]
-    low, high = each.shown.ends
-    ends = tag("small", f" {low} to {high}", class_="soft", title=f"At {PERCENT} confidence")
-    return [isolated(each.shown.value), ends]
+    value = isolated(each.shown.value)
+    if not each.shown.span:
+        return [value]
+    title = f"At {PERCENT} confidence"
+    return [value, tag("small", f" {each.shown.span}", class_="soft", title=title)]
 
 
 def _capital(text: str) -> str:

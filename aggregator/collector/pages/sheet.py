@@ -45,8 +45,11 @@ def sheet(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str
             "p",
             isolated(f"{asked.survey}, ") if asked.survey else None,
             unbroken(shown.period),
-            f". {counted(shown.batch.report_count, 'report')}; {PERCENT} intervals are for the "
-            "noise alone, which both aggregators added so that no answer can be told. ",
+            f". {counted(shown.batch.report_count, 'report')}",
+            f"; {PERCENT} intervals are for the noise alone, which both aggregators added so that "
+            "no answer can be told. "
+            if shown.intervals
+            else ". ",
             f"A person pays {cost}." if cost else f"{promise(shown.result)}.",
             class_="soft",
         ),

@@ -86,9 +86,14 @@ class Shown:
     value: str
     ends: tuple[str, str] | None
 
+    @property
+    def span(self) -> str:
+        """The interval, such as "3 to 9"; "" where no number is shown, or where it is exact."""
+        return "" if self.ends is None or self.ends[0] == self.ends[1] else " to ".join(self.ends)
+
     @override
     def __str__(self) -> str:
-        return self.value if self.ends is None else f"{self.value} ({' to '.join(self.ends)})"
+        return f"{self.value} ({self.span})" if self.span else self.value
 
 
 def shown(

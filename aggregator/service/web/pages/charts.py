@@ -144,6 +144,8 @@ def _bars(
                     height=_ROW - 14,
                 )
             )
+        if mark.low == mark.high:
+            continue  # it is exact
         low, high = scale.clamped(mark.low), scale.clamped(mark.high)
         parts.append(_line("whisker", low, middle, high, middle))
         parts += [
@@ -418,7 +420,7 @@ def _described(marks: Sequence[Mark], unit: str, truths: Sequence[float] = ()) -
     said = [
         f"{mark.label}: "
         + ("no estimate" if mark.value is None else f"{_number(mark.value)} {unit}".strip())
-        + f", from {_number(mark.low)} to {_number(mark.high)}"
+        + ("" if mark.low == mark.high else f", from {_number(mark.low)} to {_number(mark.high)}")
         + ("" if truth is None else f", in truth {_number(truth)}")
         for mark, truth in itertools.zip_longest(marks, truths)
     ]
