@@ -25,7 +25,9 @@ from aggregator.written_times import counted
 
 def drafts_before(folder: LocalFolder, name: str) -> int:
     """Return how many drafts of a survey were replaced, given the name of its folder."""
-    return len([*folder.replaced.glob(f"{name}-*")])
+    # A survey's name may be another's with a word more, such as visits-2.
+    aside = [each.name.removeprefix(f"{name}-") for each in folder.replaced.glob(f"{name}-*")]
+    return sum(each.isdecimal() for each in aside)
 
 
 def go_on(folder: LocalFolder, place: Path) -> None:

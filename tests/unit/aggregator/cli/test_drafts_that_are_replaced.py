@@ -182,6 +182,13 @@ def test_if_others_may_have_answered_somebody_is_asked(
     assert replacing.drafts_before(drafts.folder, "visits") == (0 if refused else 1)
 
 
+def test_drafts_of_a_survey_whose_name_goes_on_are_not_counted(drafts: Drafts) -> None:
+    for name in ("visits-1", "visits-2", "visits-2-1", "visits-in-may-1"):
+        (drafts.folder.replaced / name).mkdir(parents=True)
+    found = [replacing.drafts_before(drafts.folder, each) for each in ("visits", "visits-2")]
+    assert found == [2, 1]
+
+
 def test_it_goes_on_when_only_the_new_files_were_still_to_be_put_in_place(drafts: Drafts) -> None:
     changed = FIRST.replace("Which one?", "Where?")
     assert drafts.ask(changed, "--replace").returncode == 0
