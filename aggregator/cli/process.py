@@ -61,7 +61,7 @@ class Ending:
 
     def __init__(self) -> None:
         self.is_urgent = False
-        self._has_begun = False
+        self._has_begun = self._has_interrupted = False
 
     def begin(self) -> None:
         """Mark the program as ending: no further signal interrupts it."""
@@ -69,11 +69,15 @@ class Ending:
 
     def take(self, _number: int, _frame: FrameType | None) -> None:
         """Handle a signal: the first one interrupts."""
-        if self._has_begun:
+        if self._has_begun or self._has_interrupted:
             self.is_urgent = True
             return
-        self._has_begun = True
+        self._has_interrupted = True
         raise KeyboardInterrupt
+
+    def swallowed(self) -> None:
+        """Let the next signal interrupt: a finalizer swallowed what the first one raised."""
+        self._has_interrupted = False
 
 
 @contextmanager
@@ -82,14 +86,22 @@ def ended_by_signals() -> Iterator[Ending]:
 
     A signal that was ignored when the program started stays ignored, as `nohup` wants.
     """
-    ending = Ending()
+    ending, hook = Ending(), sys.unraisablehook
+
+    def unraisable(what: "sys.UnraisableHookArgs") -> None:
+        if issubclass(what.exc_type, KeyboardInterrupt):
+            ending.swallowed()
+        hook(what)
+
     before = {each: signal.getsignal(each) for each in _TO_END}
     taken = [each for each, handler in before.items() if handler is not signal.SIG_IGN]
     for each in taken:
         signal.signal(each, ending.take)
+    sys.unraisablehook = unraisable
     try:
         yield ending
     finally:
+        sys.unraisablehook = hook
         for each in taken:
             signal.signal(each, before[each])
 

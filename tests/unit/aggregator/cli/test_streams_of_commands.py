@@ -101,8 +101,9 @@ def test_an_interrupt_at_any_moment_leaves_no_traceback_and_no_file(tmp_path: Pa
 
 
 SWALLOWING = """
-import signal, sys, time, typer
-from aggregator.cli import program
+import signal, sys, time
+from contextlib import nullcontext
+from aggregator.cli import process, program
 
 class Final:
     def __del__(self):
@@ -110,18 +111,20 @@ class Final:
 
 @program.app.command("swallow")
 def swallow():
-    Final()
-    print("went on", flush=True)
-    time.sleep(600)
+    with {block}():
+        Final()
+        print("went on", flush=True)
+        time.sleep(600)
 
 sys.argv = ["prio", "swallow"]
 program.run()
 """
 
 
-def test_an_interrupt_that_a_finalizer_swallows_still_ends_the_command() -> None:
+@pytest.mark.parametrize("block", ["nullcontext", "process.ended_by_signals"])
+def test_an_interrupt_that_a_finalizer_swallows_still_ends_the_command(block: str) -> None:
     done = subprocess.run(  # noqa: S603 - our own program
-        [sys.executable, "-c", SWALLOWING],
+        [sys.executable, "-c", SWALLOWING.format(block=block)],
         capture_output=True,
         text=True,
         timeout=PATIENCE_SECONDS,
