@@ -183,7 +183,7 @@ def link_of(page: str, code: str) -> str:
 def domains_of(tasks: Sequence[Task]) -> dict[bytes, Task]:
     """Return the domains of a survey's permits, each with one of its tasks.
 
-    Raises `ParameterError` if a task has none.
+    Raises `ParameterError` if a task has none, or if an issuer signs them: no list has those.
     """
     found: dict[bytes, Task] = {}
     for task in tasks:
@@ -191,6 +191,11 @@ def domains_of(tasks: Sequence[Task]) -> dict[bytes, Task]:
             raise ParameterError(
                 f"permits: {task.title or task.task_id} counts answers of everybody; a survey by "
                 'invitation has answers = "by invitation" in its file'
+            )
+        if task.permits.is_signed:
+            raise ParameterError(
+                f"permits: {task.title or task.task_id} counts permits that an issuer signs, which "
+                "no link has and no list"
             )
         found.setdefault(task.permits.domain, task)
     return found

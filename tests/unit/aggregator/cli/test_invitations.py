@@ -17,6 +17,7 @@ from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_to_toml
 from tests.support.commands import Done, run_here
 from tests.support.permitted import permitted
+from tests.support.signed import signed_task
 from tests.support.surveys import department
 from tests.support.tasks import HELPER_URL, LEADER_URL, collector_keypair
 
@@ -254,6 +255,14 @@ def test_what_cannot_be_invited_is_refused(folder: Path) -> None:
     assert "ten thousand false answers" in new(folder, opened, name="opened").stdout
     done = invite(folder, "--count", "2", "--page", PAGE, made="opened")
     assert 'answers = "by invitation"' in done.stderr
+    signed = folder / "signed.toml"
+    signed.write_text(task_to_toml(signed_task()))
+    done = run_here(
+        *("survey", "invite", signed, "--out", folder / "links", "--count", "2", "--page", PAGE),
+        *("--windows", "2", "--first", "2023-11-15", "--i-run-no-aggregator"),
+    )
+    assert "counts permits that an issuer signs" in done.stderr
+    assert not (folder / "links").exists()
     for options, said in (
         (("--count", "2"), "page: missing"),
         (("--count", "2", "--cards", "--more"), "cards: need --count"),
