@@ -65,12 +65,12 @@ def stored_task(text: str) -> Task:
         raise ParameterError(f"stored task {_id_in(text)}: {error}") from error
 
 
-def domain_in(definition: str) -> bytes | None:
-    """Return the domain of permits that a stored task file names; None if it names none."""
-    if "permits" not in definition:
-        return None
-    permits = stored_task(definition).permits
-    return None if permits is None else permits.domain
+def permits_in(definition: str) -> Permits | None:
+    """Return the permits that a stored task file names; None if it names none.
+
+    Raises like `task_from_toml`.
+    """
+    return stored_task(definition).permits if "permits" in definition else None
 
 
 def _id_in(text: str) -> str:

@@ -43,7 +43,7 @@ def add(file: ListFile, config: Config = None) -> None:
     from aggregator.cli.files import named
     from aggregator.cli.service.parties import open_aggregator
     from aggregator.protocol.permit_lists import read_lists
-    from aggregator.service.storage.operator.permits import Added, add_permits, domain_here
+    from aggregator.service.storage.operator.permits import Added, add_permits, check_listed
 
     data = file.read_bytes()
     with named(file):
@@ -51,7 +51,7 @@ def add(file: ListFile, config: Config = None) -> None:
     new = ended = 0
     with open_aggregator(config) as party, named(file):
         for each in lists:  # all or none
-            party.database.read_sync("find domain", partial(domain_here, domain=each.domain))
+            party.database.read_sync("find domain", partial(check_listed, domain=each.domain))
         for each in lists:
             added: Added = add_permits(party.database, each)
             new, ended = new + added.new, ended + added.ended

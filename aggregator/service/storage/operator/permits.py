@@ -11,6 +11,7 @@ from sqlalchemy.sql.dml import ReturningInsert
 from aggregator.errors import ParameterError
 from aggregator.protocol.permit_lists import PermitList, Replacements, WindowList
 from aggregator.protocol.permits import SIZE, Permits
+from aggregator.protocol.task_file import permits_in
 from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.backends import Conflict, Insert
 from aggregator.service.storage.engine.database import Database
@@ -33,9 +34,10 @@ def add_permits(database: Database, permits: PermitList) -> Added:
     """Add a list, in short transactions; adding it again changes nothing.
 
     Raises:
-        ParameterError: No task here has its domain.
+        ParameterError: No task here has its domain, or an issuer signs its permits.
         Conflict: An entry counts in another window already; those before it are added.
     """
+    database.read_sync("find domain", partial(check_listed, domain=permits.domain))
     new = ended = 0
     for window, entries in permits.windows.items():
         for start in range(0, len(entries), ROWS_PER_STEP):
@@ -50,7 +52,7 @@ def add_permits(database: Database, permits: PermitList) -> Added:
 def _add(tx: Transaction, domain: bytes, window: int, entries: Sequence[bytes]) -> int | None:
     """Add entries of one window; return how many are new, None if the window was ended."""
     locks.change_permits(tx, domain)
-    found = domain_here(tx, domain)
+    found = _domain_here(tx, domain)
     if window < found.first_window:
         return None
     values = {"domain": found.key, "window": window, "count": len(entries)}
@@ -89,9 +91,10 @@ def replace_permits(database: Database, pairs: Replacements) -> Replacements:
     with it is added later.
 
     Raises:
-        ParameterError: No task here has their domain.
+        ParameterError: No task here has their domain, or an issuer signs its permits.
         Conflict: An entry is in another window already.
     """
+    database.read_sync("find domain", partial(check_listed, domain=pairs.domain))
     done = {
         window: database.run_sync(
             "replace permits",
@@ -106,7 +109,7 @@ def _replace(
     tx: Transaction, domain: bytes, window: int, pairs: Sequence[tuple[bytes, bytes]]
 ) -> list[tuple[bytes, bytes]]:
     locks.change_permits(tx, domain)  # nothing is spent meanwhile
-    found = domain_here(tx, domain)
+    found = _domain_here(tx, domain)
     if window < found.first_window:
         return []
     entry_of = Permits(domain).entry
@@ -158,7 +161,7 @@ def end_permits(database: Database, domain: bytes, first_window: int) -> int:
 def _end(tx: Transaction, domain: bytes, first_window: int) -> None:
     """Refuse the windows, in a transaction before those that forget what was spent in them."""
     locks.change_permits(tx, domain)
-    found = domain_here(tx, domain)
+    found = _domain_here(tx, domain)
     first = max(found.first_window, first_window)
     row = tables.permit_domains
     tx.connection.execute(update(row).where(row.c.id == found.key).values(first_window=first))
@@ -166,7 +169,7 @@ def _end(tx: Transaction, domain: bytes, first_window: int) -> None:
 
 def _delete_spent(tx: Transaction, domain: bytes) -> int:
     """Delete some spent permits of windows that were ended: one range of their key."""
-    found = domain_here(tx, domain)
+    found = _domain_here(tx, domain)
     ended = (_SPENT.domain == found.key, _SPENT.window < found.first_window)
     in_order = select(_SPENT.window, _SPENT.report_id).where(*ended).order_by(*_SPENT_KEY)
     last = tx.connection.execute(in_order.offset(ROWS_PER_STEP - 1).limit(1)).one_or_none()
@@ -183,7 +186,7 @@ _SPENT_KEY = (_SPENT.window, _SPENT.report_id)
 
 def _delete_given(tx: Transaction, domain: bytes, after: bytes) -> tuple[int, bytes | None]:
     """Delete those among the next entries whose windows were ended; return where to go on."""
-    found = domain_here(tx, domain)
+    found = _domain_here(tx, domain)
     left = (_GIVEN.domain == found.key, _GIVEN.entry > after)
     query = select(_GIVEN.entry).where(*left).order_by(_GIVEN.entry)
     last = tx.connection.execute(query.offset(ROWS_PER_STEP - 1).limit(1)).scalar()
@@ -208,7 +211,7 @@ def count_permits(tx: Transaction, domain: bytes) -> list[WindowCount]:
 
     Raises `ParameterError` if no task here has the domain.
     """
-    found = domain_here(tx, domain)
+    found = _domain_here(tx, domain)
     lists: dict[int, WindowList] = {}
     query = (
         select(_GIVEN.entry, _GIVEN.window)
@@ -234,7 +237,7 @@ def count_permits(tx: Transaction, domain: bytes) -> list[WindowCount]:
     ]
 
 
-def domain_here(tx: Transaction, domain: bytes) -> Domain:
+def _domain_here(tx: Transaction, domain: bytes) -> Domain:
     """Return a domain that tasks here have, or raise `ParameterError`."""
     found = find_domain(tx, domain)
     if found is None:
@@ -242,3 +245,16 @@ def domain_here(tx: Transaction, domain: bytes) -> Domain:
             "permits: no task here has their domain; add the task first, with `prio task add`"
         )
     return found
+
+
+def check_listed(tx: Transaction, domain: bytes) -> None:
+    """Refuse a domain that no task here has, or whose tasks all count signed permits."""
+    tasks = tables.tasks.c
+    of_domain = select(tasks.definition).where(
+        tasks.permit_domain == _domain_here(tx, domain).key, tasks.forgotten_at.is_(None)
+    )
+    found = tx.connection.execute(of_domain).scalars().all()
+    if all(each.is_signed for each in map(permits_in, found) if each is not None):
+        raise ParameterError(
+            "permits: an issuer signs those of their domain, so no list of them has an effect here"
+        )

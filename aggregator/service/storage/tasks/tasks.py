@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import bindparam, insert, select, update
 
 from aggregator.dap.ids import encode_base64url
-from aggregator.protocol.task_file import domain_in
+from aggregator.protocol.task_file import permits_in
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.backends import Conflict
 from aggregator.service.storage.engine.secret_columns import prove_store_key
@@ -108,7 +108,7 @@ def put_task(tx: Transaction, task: TaskRecord) -> None:
         return
     prove_store_key(tx)
     settings_changed(tx)
-    domain = domain_in(task.definition)
+    permits = permits_in(task.definition)
     tx.connection.execute(
         insert(tables.tasks).values(
             task_id=task.task_id,
@@ -119,7 +119,7 @@ def put_task(tx: Transaction, task: TaskRecord) -> None:
             peer_token=_encrypted(tx, task.task_id, task.peer_token),
             created_at=tx.now,
             addition=tx.addition,
-            permit_domain=None if domain is None else _domain_for(tx, domain),
+            permit_domain=None if permits is None else _domain_for(tx, permits.domain),
         )
     )
 

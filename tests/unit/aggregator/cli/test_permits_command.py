@@ -157,6 +157,21 @@ def test_what_cannot_be_done_is_said(
     assert counted(folder) == []  # of two lists, one of which is of no task here, none is added
 
 
+def test_a_list_for_permits_that_an_issuer_signs_is_refused(tmp_path: Path) -> None:
+    config = service_file(tmp_path, "leader")
+    with open_aggregator(config) as party:
+        take_part(party, provision(signed_task(), SeededEntropy(1))[Role.LEADER])
+    windows = {TODAY: [bytes(16)]}
+    (tmp_path / "add").write_bytes(write_lists([listed(DOMAIN, windows)]))
+    pairs = Replacements(DOMAIN, {TODAY: [(bytes(16), bytes([1]) * 16)]})
+    (tmp_path / "replace").write_bytes(write_lists([pairs]))
+    for name in ("add", "replace"):
+        assert (
+            "an issuer signs those of their domain"
+            in permits(tmp_path, name, tmp_path / name).stderr
+        )
+
+
 def test_what_a_task_takes_is_said_of_it(folder: Path) -> None:
     said = run_here("task", "check", folder / "task.toml").stdout
     assert said.endswith(
