@@ -159,13 +159,9 @@ class HelperResources(AggregatorResources):
         if permits is None or not _WINDOW.fullmatch(first):
             raise missing
         counted = await self._runtime.database.read(
-            "count permits", lambda tx: count_permits(tx, permits.domain)
+            "count permits", lambda tx: count_permits(tx, permits.domain, int(first))
         )
-        lists = {
-            each.window: in_short(each.given, each.digest)
-            for each in counted
-            if each.given and each.window >= int(first)
-        }
+        lists = {each.window: in_short(each.given, each.digest) for each in counted if each.given}
         answer = abort_response(missing, served.task.task_id)
         answer.headers[PERMITS_HEADER] = lists_to_header(lists)
         return answer

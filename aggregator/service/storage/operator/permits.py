@@ -206,26 +206,26 @@ class WindowCount:
     spent: int
 
 
-def count_permits(tx: Transaction, domain: bytes) -> list[WindowCount]:
-    """Return the counts of all windows with permits, in order.
+def count_permits(tx: Transaction, domain: bytes, since: int = 0) -> list[WindowCount]:
+    """Return the counts of all windows with permits, in order, from the one numbered `since` on.
 
     Raises `ParameterError` if no task here has the domain.
     """
     found = _domain_here(tx, domain)
+    first = max(found.first_window, min(since, 2**63 - 1))  # a peer may ask for any
     lists: dict[int, WindowList] = {}
     query = (
         select(_GIVEN.entry, _GIVEN.window)
-        .where(_GIVEN.domain == found.key)
+        .where(_GIVEN.domain == found.key, _GIVEN.window >= first)
         .order_by(_GIVEN.entry)
         .execution_options(yield_per=ROWS_PER_STEP)
     )
     for entry, window in tx.connection.execute(query):
-        if window >= found.first_window:
-            if window not in lists:
-                lists[window] = WindowList(domain, window)
-            lists[window].add(bytes(entry))
+        if window not in lists:
+            lists[window] = WindowList(domain, window)
+        lists[window].add(bytes(entry))
     of_window = select(_SPENT.window, func.count()).where(
-        _SPENT.domain == found.key, _SPENT.window >= found.first_window
+        _SPENT.domain == found.key, _SPENT.window >= first
     )
     rows = tx.connection.execute(of_window.group_by(_SPENT.window))
     spent = {int(window): int(count) for window, count in rows}

@@ -119,6 +119,17 @@ def test_adding_a_list_again_changes_nothing(
     assert len({each.digest for each in found}) == 4
 
 
+@pytest.mark.parametrize("since", [0, FIRST + 1, FIRST + 3, 2**63 - 1, 10**19 - 1])
+def test_windows_before_the_first_asked_for_are_not_counted(store: Database, since: int) -> None:
+    give(store)
+    for window in W:
+        assert use(store, window, report_ids(window)[:2]) == ["", ""]
+    every = store.read_sync("count", lambda tx: count_permits(tx, DOMAIN))
+    assert [each.spent for each in every] == [2, 2, 2]
+    found = store.read_sync("count", lambda tx: count_permits(tx, DOMAIN, since))
+    assert found == [each for each in every if each.window >= since]
+
+
 def test_two_stores_with_one_list_have_one_digest_in_whichever_order_it_came(
     tmp_path: Path,
 ) -> None:
