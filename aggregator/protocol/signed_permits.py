@@ -18,7 +18,9 @@ from aggregator.errors import ParameterError
 from aggregator.protocol.permits import TAG, Permits, is_of_window
 
 if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.padding import PSS
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+    from cryptography.hazmat.primitives.hashes import SHA384
 
 SIGNATURE_SIZE: Final = 256
 """Bytes of a signature, and of a modulus: 2,048 bits are ample for what holds for one window."""
@@ -77,15 +79,21 @@ def signed_text(domain: bytes, window: int, report_id: bytes) -> bytes:
 def is_signed(modulus: bytes, text: bytes, signature: bytes) -> bool:
     """Return whether a signature is of a text; all of this is public, and may take any time."""
     from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.padding import MGF1, PSS
-    from cryptography.hazmat.primitives.hashes import SHA384
 
-    padding = PSS(MGF1(SHA384()), SALT_SIZE)
     try:
-        _public_key(modulus).verify(signature, text, padding, SHA384())
+        _public_key(modulus).verify(signature, text, *scheme())
     except InvalidSignature:
         return False
     return True
+
+
+@lru_cache(maxsize=1)
+def scheme() -> "tuple[PSS, SHA384]":
+    """Return the padding and the hash of signatures, as the library takes them."""
+    from cryptography.hazmat.primitives.asymmetric.padding import MGF1, PSS
+    from cryptography.hazmat.primitives.hashes import SHA384
+
+    return PSS(MGF1(SHA384()), SALT_SIZE), SHA384()
 
 
 def fault_of(

@@ -73,11 +73,7 @@ def given_out(stack: Stack, task: "Task", keys: "PrivateKeys | None", count: int
 
 def _signed(domain: bytes, keys: "PrivateKeys", ids: Sequence[bytes]) -> list[bytes]:
     """Sign openly: nobody is behind these, and aggregators see no difference."""
-    from cryptography.hazmat.primitives.asymmetric.padding import MGF1, PSS
-    from cryptography.hazmat.primitives.hashes import SHA384
+    from aggregator.protocol.signed_permits import scheme, signed_text
 
-    from aggregator.protocol.signed_permits import SALT_SIZE, signed_text
-
-    padding = PSS(MGF1(SHA384()), SALT_SIZE)
     (key,) = keys.keys
-    return [key.sign(signed_text(domain, 0, each), padding, SHA384()) for each in ids]
+    return [key.sign(signed_text(domain, 0, each), *scheme()) for each in ids]
