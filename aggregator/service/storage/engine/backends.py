@@ -205,7 +205,8 @@ class Backend(Protocol):
     ) -> Sequence[Sequence[Any]]:
         """Run a statement once for each of one or more mappings; return rows only if it is one.
 
-        The statement is made once (`Transaction.prepared`, or a constant) and has no lists.
+        The statement is made once (`Transaction.prepared`, or a constant). A list may stand for the
+        values of `IN`, and then there is one mapping.
         """
 
     def lock(self, connection: Connection, names: set[bytes], *, shared: bool) -> None:

@@ -81,11 +81,12 @@ class Transaction:
         return statement
 
     def run(self, statement: Executable, *each: Mapping[str, object]) -> Sequence[Sequence[Any]]:
-        """Run a statement that was made once, and has no lists, in the quickest way.
+        """Run a statement that was made once in the quickest way.
 
         Args:
             statement: One of `prepared`, or a constant.
-            *each: Its values, by name; it is run for each.
+            *each: Its values, by name; it is run for each. A list may stand for the values of `IN`,
+                and then it is run once.
 
         Returns:
             Its rows, if it was run once.
