@@ -39,7 +39,7 @@ def permitted(
 
 
 def window_at(task: Task, seconds: int = NOW) -> int:
-    return task.permit_window(task.batching.bucket(task.time(seconds)))
+    return task.permit_window_at(task.time(seconds))
 
 
 def openings(task: Task, secrets: Sequence[bytes], seconds: int = NOW) -> list[bytes]:

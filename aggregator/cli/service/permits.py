@@ -174,9 +174,7 @@ def _first_kept(task: "Task", seconds: int, latest: int) -> int:
             f"before: {task.title!r} has no windows, so its permits are of use until `prio task "
             "forget`"
         )
-    first, now = (
-        task.permit_window(task.batching.bucket(task.time(each))) for each in (seconds, latest)
-    )
+    first, now = (task.permit_window_at(task.time(each)) for each in (seconds, latest))
     if first > now:
         raise ParameterError(
             f"before: the windows before {IN_UTC.moment(seconds)} are not over yet; the last that "

@@ -48,8 +48,8 @@ def invited_counts(
             entries.setdefault(window, set()).update(some)
     counts = []
     for each in found:
-        bucket = task.batching.bucket(task.time(int(each.start.timestamp())))
-        people = len(entries.get(task.permit_window(bucket), ()))
+        window = task.permit_window_at(task.time(int(each.start.timestamp())))
+        people = len(entries.get(window, ()))
         invited = people // task.policy.max_reports_per_person
         counts.append((each.start, each.batch().report_count, invited))
     return counts

@@ -119,8 +119,7 @@ def replace(out: Path, tasks: "Sequence[Task]", number: int) -> None:
     from aggregator.protocol.permit_lists import write_lists
 
     made = kept(out).of(tasks).replaced(number)
-    now = tasks[0].permit_window(tasks[0].batching.bucket(tasks[0].time(SystemClock().now())))
-    since = 0 if tasks[0].policy.window is None else now
+    since = tasks[0].permit_window_at(tasks[0].time(SystemClock().now()))
     pairs = made.replacements(tasks, number, since)
     if not any(each.windows for each in pairs):
         raise ParameterError(f"replace: all windows of number {number} are over")

@@ -50,9 +50,7 @@ def windows_between(task: Task, start: int, end: int) -> Windows:
     """Return the windows of times from `start` until before `end`, in seconds since the epoch."""
     if start >= end:
         raise ParameterError(f"must end after {IN_UTC.moment(start)}, when it begins")
-    first, last = (
-        task.permit_window(task.batching.bucket(task.time(each))) for each in (start, end - 1)
-    )
+    first, last = (task.permit_window_at(task.time(each)) for each in (start, end - 1))
     return first, last
 
 

@@ -86,7 +86,7 @@ def asked_in(folder: Path, made: str = "made") -> AskedSurvey:
 
 
 def this_window(task: Task) -> int:
-    return task.permit_window(task.batching.bucket(task.time(SystemClock().now())))
+    return task.permit_window_at(task.time(SystemClock().now()))
 
 
 def mode(path: Path) -> int:

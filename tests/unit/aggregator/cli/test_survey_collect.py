@@ -311,7 +311,7 @@ def test_results_say_how_many_of_how_many_who_were_invited(tmp_path: Path) -> No
     assert task.permits is not None
     asked.begin()
     asked.finish(task, values=[400, 200, 0])
-    first = task.permit_window(task.batching.bucket(task.time(int(START.timestamp()))))
+    first = task.permit_window_at(task.time(int(START.timestamp())))
     made = Invitations.fresh("https://hospital.example", SeededEntropy(1))
     lists = []
     for place, people in enumerate((700, 900)):  # of late additions, too
