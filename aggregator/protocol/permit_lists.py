@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, Self, TypeVar
 
-from aggregator.codec import Reader, Writer, decode, encode
+from aggregator.codec import Reader, Writer, encode
 from aggregator.protocol.permits import DOMAIN_SIZE, SIZE, TAG
 
 _LIST: Final = b"prio permits 1\n"
@@ -81,12 +81,12 @@ def write_lists(lists: Sequence[PermitList] | Sequence[Replacements]) -> bytes:
 
 def read_lists(data: bytes) -> tuple[PermitList, ...]:
     """Return the lists of a file, or raise `DecodeError`."""
-    return decode(PermitsFile, data).lists
+    return _every(data, PermitList.read)
 
 
 def read_replacements(data: bytes) -> tuple[Replacements, ...]:
     """Return the replacements of a file, or raise `DecodeError`."""
-    return decode(ReplacementsFile, data).lists
+    return _every(data, Replacements.read)
 
 
 class WindowList:
@@ -140,39 +140,8 @@ _SAID: Final = re.compile(
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PermitsFile:
-    """A file of lists."""
-
-    lists: tuple[PermitList, ...]
-
-    def write(self, writer: Writer) -> None:
-        """Append all of them."""
-        writer.rest(self.lists)
-
-    @classmethod
-    def read(cls, reader: Reader) -> Self:
-        """Take one or more."""
-        return cls(_some(reader, PermitList.read))
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ReplacementsFile:
-    """A file of replacements."""
-
-    lists: tuple[Replacements, ...]
-
-    def write(self, writer: Writer) -> None:
-        """Append all of them."""
-        writer.rest(self.lists)
-
-    @classmethod
-    def read(cls, reader: Reader) -> Self:
-        """Take one or more."""
-        return cls(_some(reader, Replacements.read))
-
-
-def _some(reader: Reader, read: Callable[[Reader], R]) -> tuple[R, ...]:
+def _every(data: bytes, read: Callable[[Reader], R]) -> tuple[R, ...]:
+    reader = Reader(data)
     found = reader.rest(read)
     if not found:
         raise reader.error("the file is empty")
