@@ -564,6 +564,23 @@ async def test_what_has_no_noise_is_shown_without_intervals_and_without_talk_of_
         assert not [each for each in page.all("desc") if " to " in each.text]
 
 
+async def test_where_nothing_is_drawn_no_chart_is_offered(
+    world: CollectorWorld, browser: httpx.AsyncClient
+) -> None:
+    privacy = {"mechanism": "None", "suppress_at_or_below": 5, "bound": False}
+    task = make_task({"type": "Prio3Count"}, privacy, min_batch_size=12)
+    world.add(task)
+    world.finish(task, MONDAY, [3])
+    await log_in(browser)
+    home = f"/questions/{task.task_id}"
+    for path in (home, f"{home}/sheet"):
+        page = await look(browser, path)
+        assert "withheld" in page.all("main")[0].text.lower()
+        assert "Chart" not in page.all("main")[0].text
+        assert not page.all("svg")
+    assert (await browser.get(f"{home}/value.svg")).status_code == 404
+
+
 async def test_a_page_looks_at_each_of_many_answers_a_few_times_and_not_once_for_each_other(
     world: CollectorWorld, browser: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

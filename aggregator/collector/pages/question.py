@@ -132,12 +132,13 @@ def named_result(results: Sequence[Reading], name: str | None) -> Reading:
 def result_charts(
     shown: Reading, most: int = MOST_BARS
 ) -> tuple[list[Html | None], dict[str, Chart]]:
-    """Return what shows a result's main figures, and charts of all of them by name.
+    """Return what shows a result's main figures, and charts of them by name, for files.
 
-    A table by group is a cross table; a figure that says too little is not drawn, and one that is
-    alone needs no chart.
+    A table by group is a cross table; a figure that says too little is in no chart, and one that is
+    alone needs none on a page.
     """
-    charts = bar_charts(shown.main_estimates, shown.asked.title)
+    known = [each for each in shown.main_estimates if each.is_bar]
+    charts = bar_charts(known, shown.asked.title)
     if shown.asked.part is not None and shown.asked.part.by:
         return [between_groups_in_short(shown), cross_table(shown)], charts
     bars, alone = shown.drawn
