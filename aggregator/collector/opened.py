@@ -10,13 +10,21 @@ has collected. `AsyncCollector` does the same for programs that use `await`.
 """
 
 import dataclasses
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -47,6 +55,8 @@ from aggregator.service.transport.client import client_of
 from aggregator.steward.survey import Meaning, SurveyResults
 from aggregator.steward.text.text_tasks import text_tasks_in
 from aggregator.written_times import counted, duration
+
+T = TypeVar("T")
 
 DEFAULT_WAIT = timedelta(seconds=WAIT_SECONDS)
 
@@ -299,6 +309,7 @@ class Collector:
     def __init__(self, collector: AsyncCollector, portal: BlockingPortal) -> None:
         self._collector = collector
         self._portal = portal
+        self._is_open = True
 
     @classmethod
     @contextmanager
@@ -308,7 +319,16 @@ class Collector:
             start_blocking_portal() as portal,
             portal.wrap_async_context_manager(AsyncCollector.open(config)) as collector,
         ):
-            yield cls(collector, portal)
+            opened = cls(collector, portal)
+            try:
+                yield opened
+            finally:
+                opened._is_open = False
+
+    def _call(self, work: Callable[..., Awaitable[T]], *arguments: object) -> T:
+        if not self._is_open:
+            raise ParameterError("collector: it is closed; ask it inside its `with` block")
+        return self._portal.call(work, *arguments)
 
     @property
     def word_lists(self) -> list[Path]:
@@ -317,11 +337,11 @@ class Collector:
 
     def tasks(self) -> list[Task]:
         """Return the tasks that this collector has, oldest first."""
-        return self._portal.call(self._collector.tasks)
+        return self._call(self._collector.tasks)
 
     def task(self, task_id: TaskId | str) -> Task:
         """Return one task; see `AsyncCollector.task`."""
-        return self._portal.call(self._collector.task, task_id)
+        return self._call(self._collector.task, task_id)
 
     def collect(
         self,
@@ -334,19 +354,19 @@ class Collector:
     ) -> Collected:
         """Collect the reports of an interval; see `AsyncCollector.collect`."""
         collect = partial(self._collector.collect, task, start, length, wait=wait, now=now)
-        return self._portal.call(collect)
+        return self._call(collect)
 
     def collect_next(self, task: Task, *, wait: timedelta = DEFAULT_WAIT) -> Collected:
         """Collect the next batch that the leader has; see `AsyncCollector.collect_next`."""
-        return self._portal.call(partial(self._collector.collect_next, task, wait=wait))
+        return self._call(partial(self._collector.collect_next, task, wait=wait))
 
     def results(self, task: Task) -> list[Collected]:
         """Return everything that was collected of a task; see `AsyncCollector.results`."""
-        return self._portal.call(self._collector.results, task)
+        return self._call(self._collector.results, task)
 
     def survey(self, title: str | None = None) -> SurveyResults:
         """Return everything that was collected of a survey; see `AsyncCollector.survey`."""
-        return self._portal.call(self._collector.survey, title)
+        return self._call(self._collector.survey, title)
 
 
 def _paid(task: Task, tasks: Sequence[Task]) -> str:

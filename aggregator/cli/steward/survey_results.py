@@ -81,7 +81,7 @@ def collect(
     letters, windows = spelled_of(asked.texts, spelled or ()), meaning.windows
     if now and last is None and window is None:
         window = "now"
-    starts = _asked_in(asked.first, windows, _starts(windows, last, window, moment))
+    starts = _asked_in(asked.first, windows, _starts(windows, last, window, moment), moment)
     for start in starts:
         if windows.end(start) > moment and not now:
             raise ParameterError(_not_over(config, asked, windows, start))
@@ -342,7 +342,9 @@ def _starts(
     return [newest - timedelta(seconds=windows.seconds * back) for back in range(count)][::-1]
 
 
-def _asked_in(task: "Task", windows: "Windows", starts: list[datetime]) -> list[datetime]:
+def _asked_in(
+    task: "Task", windows: "Windows", starts: list[datetime], now: datetime
+) -> list[datetime]:
     """Return those windows in which people are asked, or raise `ParameterError`."""
     found = [
         start
@@ -352,6 +354,12 @@ def _asked_in(task: "Task", windows: "Windows", starts: list[datetime]) -> list[
     ]
     if not found:
         assert task.closes is not None  # noqa: S101  a task without an interval takes any
+        first = windows.start(datetime.fromtimestamp(task.opens, UTC))
+        if starts[-1] < first == windows.start(now):
+            raise ParameterError(
+                f"window: the survey's first, {windows.describe(first)}, is not over; wait, or "
+                "collect it with --window now --now, which refuses every later answer of it"
+            )
         raise ParameterError(
             f"window: people are not asked in {windows.describe(starts[-1])}, but from "
             f"{IN_UTC.period(task.opens, task.closes)}"

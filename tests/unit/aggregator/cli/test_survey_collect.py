@@ -246,6 +246,17 @@ def test_what_names_no_window_is_refused_and_nothing_is_asked(
     assert asked.collections() == []
 
 
+def test_of_a_survey_in_its_first_window_it_is_said_that_this_is_not_over(tmp_path: Path) -> None:
+    today = f"{datetime.now(UTC):%Y-%m-%d}"
+    survey = VISITS.replace("2026-11-02", today).replace('"week"', '"100 weeks"') + DRINK
+    asked = Asked(tmp_path, survey.replace("= 52", "= 2").replace('"1/4"', '"1"'))
+    asked.begin()
+    done = asked.collect("--last", "100 weeks")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"window: the survey's first, {today} to " in done.stderr
+    assert "is not over; wait, or collect it with --window now --now" in done.stderr
+
+
 def test_with_now_the_window_of_now_is_asked_for_by_both_commands(tmp_path: Path) -> None:
     for number, name in enumerate(["collect", "results"]):
         place = tmp_path / str(number)
