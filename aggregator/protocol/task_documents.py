@@ -9,8 +9,9 @@
     type = "Prio3Histogram"
 
 JSON is the same document: `{"version": 1, "task": [{"id": "…", "vdaf": {…}}]}`. A file of one task
-may be its table alone, with `version` in it. This module reads and writes tables;
-`protocol.task_file` and `protocol.provisioning` interpret them.
+may be its table alone, with `version` in it. Keys of an issuer are large: if all tasks that need
+permits share them, they stand once, in a table `permits` above the tasks. This module reads and
+writes tables; `protocol.task_file` and `protocol.provisioning` interpret them.
 """
 
 import json
@@ -26,6 +27,9 @@ NOT_TOML = (ValueError, RecursionError)
 """What parsing bad TOML or JSON raises, including huge numbers and deep nesting."""
 
 _TASKS = "task"
+_PERMITS = "permits"
+_SHARED = ("first_window", "keys")
+"""What the tables of permits of several tasks share."""
 _COMMENTS = {
     "time_precision": "seconds",
     "max_reports": "the most that one batch may hold",
@@ -78,11 +82,17 @@ def read_tables(text: str, *, is_secret: bool = False) -> list[Table]:
     tasks = document.pop(_TASKS)
     if not isinstance(tasks, list) or not tasks or not all(isinstance(t, dict) for t in tasks):
         raise ParameterError(f"{_TASKS}: must be a table for each task, [[{_TASKS}]]")
+    shared = document.pop(_PERMITS, {})
+    if not isinstance(shared, dict) or not shared.keys() <= {*_SHARED}:
+        names = " and ".join(_SHARED)
+        raise ParameterError(f"{_PERMITS}: above the first [[{_TASKS}]] has {names}")
     for name in document.keys() - {"version"}:
         raise ParameterError(f"{name}: belongs in a table [[{_TASKS}]]")
     for task in tasks:
         if "version" in task:
             raise ParameterError(f"version: must be given once, above the first [[{_TASKS}]]")
+        if shared and isinstance(permits := task.get(_PERMITS), dict):
+            task[_PERMITS] = {**permits, **shared}
     return [document | task for task in tasks]
 
 
@@ -93,8 +103,8 @@ def table_to_toml(task: Mapping[str, object]) -> str:
 
 def tables_to_toml(tasks: Sequence[Mapping[str, object]]) -> str:
     """Return the document of several tasks, all of one version, as TOML."""
-    version, bare = _without_version(tasks)
-    lines = [f"version = {version}"]
+    shared, bare = _parted(tasks)
+    lines = _lines(shared, "")
     for task in bare:
         lines += ["", f"[[{_TASKS}]]", *_lines(task, f"{_TASKS}.")]
     return "\n".join(lines) + "\n"
@@ -102,13 +112,23 @@ def tables_to_toml(tasks: Sequence[Mapping[str, object]]) -> str:
 
 def tables_to_json(tasks: Sequence[Mapping[str, object]]) -> str:
     """Return the document of several tasks, all of one version, as JSON."""
-    version, bare = _without_version(tasks)
-    return json.dumps({"version": version, _TASKS: bare}, ensure_ascii=False, indent=2) + "\n"
+    shared, bare = _parted(tasks)
+    return json.dumps({**shared, _TASKS: bare}, ensure_ascii=False, indent=2) + "\n"
 
 
-def _without_version(tasks: Sequence[Mapping[str, object]]) -> tuple[object, list[Table]]:
+def _parted(tasks: Sequence[Mapping[str, object]]) -> tuple[Table, list[Table]]:
+    """Return what a document says once of all tasks, and the tasks without it."""
     (version,) = {task["version"] for task in tasks}
-    return version, [{k: v for k, v in task.items() if k != "version"} for task in tasks]
+    bare = [{k: v for k, v in task.items() if k != "version"} for task in tasks]
+    permits = [each for task in bare if isinstance(each := task.get(_PERMITS), Mapping)]
+    keys = [{k: v for k, v in each.items() if k in _SHARED} for each in permits]
+    shared = keys[0] if len(keys) > 1 else {}
+    if not shared or any(each != shared for each in keys):
+        return {"version": version}, bare
+    for task in bare:
+        if isinstance(each := task.get(_PERMITS), Mapping):
+            task[_PERMITS] = {k: v for k, v in each.items() if k not in _SHARED}
+    return {"version": version, _PERMITS: shared}, bare
 
 
 def _lines(table: Mapping[str, object], prefix: str) -> list[str]:

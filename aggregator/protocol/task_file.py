@@ -251,6 +251,17 @@ def issuer_keys_to_table(keys: IssuerKeys) -> dict[str, object]:
     return {"first_window": keys.first, "keys": moduli}
 
 
+def issuer_keys_from_table(table: TomlTable, where: str = "") -> IssuerKeys:
+    """Take from a table, whose name errors begin with, what `issuer_keys_to_table` has written."""
+    keys, first = table.text("keys"), table.integer("first_window")
+    try:
+        return IssuerKeys(first, tuple(map(decode_base64url, keys.split(" "))))
+    except DecodeError as error:
+        raise ParameterError(f"{where}keys: {error}") from error
+    except ParameterError as error:
+        raise ParameterError(f"{where}{error}") from error
+
+
 def _extensions(
     interval: TomlTable | None, policy: PrivacyPolicy | None, permits: Permits | None
 ) -> Extensions:
@@ -272,23 +283,16 @@ def _permits(table: TomlTable | None) -> tuple[Permits | None, IssuerKeys | None
     """Read the permits of a task, and the keys of signed ones."""
     if table is None:
         return None, None
-    name = "domain"
-    try:
-        domain = decode_base64url(table.text(name))
-        name = "keys"
-        keys = table.text(name).split(" ") if name in table.values else None
-        moduli = None if keys is None else tuple(map(decode_base64url, keys))
-    except DecodeError as error:
-        raise ParameterError(f"permits.{name}: {error}") from error
-    first = None if moduli is None else table.integer("first_window")
+    where = "permits."
+    keys = issuer_keys_from_table(table, where) if "keys" in table.values else None
+    domain = table.text("domain")
     table.finish()
     try:
-        if moduli is None or first is None:
-            return Permits(domain), None
-        issuer_keys = IssuerKeys(first, moduli)
-        return Permits(domain, issuer_keys.digest), issuer_keys
+        return Permits(decode_base64url(domain), None if keys is None else keys.digest), keys
+    except DecodeError as error:
+        raise ParameterError(f"{where}domain: {error}") from error
     except ParameterError as error:
-        raise ParameterError(f"permits.{error}") from error
+        raise ParameterError(f"{where}{error}") from error
 
 
 def _text_or(reader: TomlTable, name: str, default: str) -> str:

@@ -47,6 +47,7 @@ def issuer_keys(first: int) -> IssuerKeys:
 def signed_task(
     task_id: TaskId = TASK_ID,
     window: int | None = 2,
+    domain: bytes = DOMAIN,
     **settings: Any,  # noqa: ANN401  a task's
 ) -> Task:
     """Return a task whose permits are signed for the window of now and those after it."""
@@ -58,7 +59,7 @@ def signed_task(
     text = task_text(privacy=privacy, **settings).replace(str(TASK_ID), str(task_id))
     keys = " ".join(map(encode_base64url, moduli()))
     return task_from_toml(
-        f'{text}\n[permits]\ndomain = "{encode_base64url(DOMAIN)}"\n'
+        f'{text}\n[permits]\ndomain = "{encode_base64url(domain)}"\n'
         f'first_window = {first}\nkeys = "{keys}"\n'
     )
 

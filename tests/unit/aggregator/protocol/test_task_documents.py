@@ -4,13 +4,14 @@ import base64
 import hashlib
 import json
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
-from aggregator.dap.ids import TaskId
+from aggregator.dap.ids import TaskId, encode_base64url
 from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError
+from aggregator.protocol.issuer_key_file import issuer_keys_from_json, issuer_keys_to_json
 from aggregator.protocol.provisioning import (
     PARTIES,
     provision,
@@ -27,6 +28,8 @@ from aggregator.protocol.task_file import (
     tasks_to_toml,
 )
 from tests.support.entropy import SeededEntropy
+from tests.support.permitted import permitted
+from tests.support.signed import issuer_keys, moduli, signed_task
 from tests.support.surveys import VISITS, department, task_of
 from tests.support.tasks import LAPLACE, make_task
 
@@ -176,3 +179,44 @@ def test_no_secret_is_in_what_is_said_of_a_file_that_is_not_toml(spoiled: str) -
         read_provisions(text + spoiled.replace("TOKEN", token), Role.LEADER)
     assert token not in str(caught.value)
     assert caught.value.__cause__ is None
+
+
+SIGNED = [signed_task(each, domain=bytes([place] * 32)) for place, each in enumerate(IDS)]
+
+
+@pytest.mark.parametrize("write", [tasks_to_toml, tasks_to_json])
+@pytest.mark.parametrize("also", [[], [TASKS[2]], [permitted()]], ids=["", "open", "listed"])
+def test_an_issuers_keys_stand_once_in_the_file_of_all_tasks_that_share_them(
+    write: Callable[[Sequence[Task]], str], also: list[Task]
+) -> None:
+    text = write([*SIGNED, *also])
+    key = encode_base64url(moduli()[0])
+    assert text.count(key) == (1 if not (also and also[0].permits) else 3)
+    assert tasks_from_toml(text) == [*SIGNED, *also]
+
+
+def test_a_partys_file_has_them_once_too() -> None:
+    files = provision_all(SIGNED, SeededEntropy(1))
+    assert files[Role.LEADER].count("first_window") == 1
+    assert [each.task for each in read_provisions(files[Role.LEADER], Role.LEADER)] == SIGNED
+
+
+def test_nothing_else_of_permits_stands_above_the_tasks() -> None:
+    text = tasks_to_toml(SIGNED).replace("[permits]", '[permits]\ndomain = "AA"', 1)
+    with pytest.raises(ParameterError, match=r"permits: above the first \[\[task\]\] has first"):
+        tasks_from_toml(text)
+
+
+def test_the_file_of_an_issuers_keys_is_read_back_and_names_its_faults() -> None:
+    keys = issuer_keys(21)
+    text = issuer_keys_to_json(keys)
+    assert issuer_keys_from_json(text) == keys
+    for old, new, said in (
+        ('"version": 1', '"version": 2', "version: must be 1, not 2"),
+        ('"first_window": 21', '"first_window": -1', "first_window: must be from 0"),
+        ('"keys": "', '"keys": "A', "keys: "),
+        ('"version": 1', '"version": 1, "more": 1', "more"),
+        ("{", "", "not JSON"),
+    ):
+        with pytest.raises(ParameterError, match=said):
+            issuer_keys_from_json(text.replace(old, new, 1))
