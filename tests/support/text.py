@@ -24,10 +24,10 @@ Counts = npt.NDArray[np.int64]
 
 @dataclasses.dataclass(frozen=True)
 class Fingerprints:
-    """Candidates of which these fingerprints are known, and the names that lists give them."""
+    """Candidates of which these fingerprints are known, and the lists that name some of them."""
 
     prints: Prints
-    listed: Listed | None = None
+    lists: Listed | None = None
 
     @property
     def count(self) -> int:
@@ -35,13 +35,6 @@ class Fingerprints:
 
     def chunks(self) -> Iterator[Prints]:
         return iter(np.array_split(self.prints, 1 + len(self.prints) // 2**16))
-
-    @property
-    def named(self) -> int:
-        return 0 if self.listed is None else self.listed.named
-
-    def names(self, found: int) -> tuple[str, ...]:
-        return () if self.listed is None else self.listed.names(found)
 
 
 def zipf_counts(people: int, strings: int) -> Counts:

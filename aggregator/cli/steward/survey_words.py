@@ -134,7 +134,7 @@ def _decoded(
 
     if listed is not None and not every:
         return decode(question.hashes, tables, listed)
-    candidates = Enumerated(listed=listed)
+    candidates = Enumerated(lists=listed)
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         bar = progress.add_task("pass 1", total=candidates.count)

@@ -31,11 +31,8 @@ class Candidates(Protocol):
         """Return an iterator over all fingerprints, from the start; no two are equal."""
 
     @property
-    def named(self) -> int:
-        """How many strings are known by name: any may share a held string's fingerprint."""
-
-    def names(self, found: int) -> tuple[str, ...]:
-        """Return the strings with this fingerprint; none if only fingerprints are known."""
+    def lists(self) -> "Listed | None":
+        """Those known by name, if any: tried by themselves, they pass a lower threshold."""
 
 
 class Listed:
@@ -65,8 +62,13 @@ class Listed:
         return (self._prints[at : at + _CHUNK] for at in range(0, self.count, _CHUNK))
 
     @property
+    def lists(self) -> "Listed":
+        """All of them."""
+        return self
+
+    @property
     def named(self) -> int:
-        """How many strings there are."""
+        """How many strings there are: any may share a held string's fingerprint."""
         return sum(map(len, self._names.values()))
 
     def names(self, found: int) -> tuple[str, ...]:
@@ -80,7 +82,7 @@ class Enumerated:
 
     first: int = 0
     count: int = FINGERPRINTS
-    listed: Listed | None = None
+    lists: Listed | None = None
 
     def __post_init__(self) -> None:
         if self.first < 0 or not 0 < self.count <= FINGERPRINTS - self.first:
@@ -94,12 +96,3 @@ class Enumerated:
         end = self.first + self.count
         for at in range(self.first, end, _CHUNK):
             yield np.arange(at, min(at + _CHUNK, end), dtype=np.uint32)
-
-    @property
-    def named(self) -> int:
-        """How many strings are in the lists."""
-        return 0 if self.listed is None else self.listed.named
-
-    def names(self, found: int) -> tuple[str, ...]:
-        """Return the lists' strings with this fingerprint."""
-        return () if self.listed is None else self.listed.names(found)

@@ -156,7 +156,8 @@ class _Decoder:
         order = np.argsort(-self.counts, kind="stable")
         rows = zip(self.prints[order], self.counts[order], deviations[order], strict=True)
         found = tuple(self._row(*row, threshold, confidence) for row in rows)
-        shared = self.candidates.named * len(found) / FINGERPRINTS
+        lists = self.candidates.lists
+        shared = 0 if lists is None else lists.named * len(found) / FINGERPRINTS
         return Decoded(
             found,
             self.candidates.count,
@@ -249,9 +250,9 @@ class _Decoder:
         self, found: int, count: float, deviation: float, threshold: float, confidence: float
     ) -> Found:
         low, high = interval(count, deviation, threshold, confidence)
-        return Found(
-            int(found), self.candidates.names(int(found)), count, deviation, low, min(high, 1e300)
-        )
+        lists = self.candidates.lists
+        names = () if lists is None else lists.names(int(found))
+        return Found(int(found), names, count, deviation, low, min(high, 1e300))
 
 
 def interval(
