@@ -22,6 +22,7 @@ from aggregator.client.text.hashing import NO_ANSWER, TextHashes
 from aggregator.client.text.strings import FINGERPRINTS
 from aggregator.errors import ParameterError
 from aggregator.steward.text.candidates import Candidates, Prints
+from aggregator.steward.text.fit import Fit
 from aggregator.steward.text.laws import Clip, Floats, least_threshold
 from aggregator.steward.text.plan import FALSE_STRINGS
 from aggregator.steward.text.search import reaching
@@ -32,9 +33,6 @@ FALL: Final = 0.6
 _MOST_PASSES: Final = 40
 MOST_FOUND: Final = 5000
 """The most strings whose counts are fitted together: the matrix has a row and column for each."""
-
-_LEAST_FREE: Final = 10
-"""Noise is measured in buckets without a found string, if more than one in this many is one."""
 
 _NEVER: Final = 1e-15
 """Truths for which a normal law's tail is below this are ruled out in any case."""
@@ -137,7 +135,7 @@ class _Decoder:
         self.tables = strings - strings.mean(axis=1, keepdims=True)
         self.prints: Prints = np.zeros(0, np.uint32)
         self.counts: Floats = np.zeros(0)
-        self.inverse: Floats = np.zeros((0, 0))
+        self.fit = Fit(hashes, self.prints)
         self.left = self.tables
         self.expected = 0.0
 
@@ -198,23 +196,11 @@ class _Decoder:
         return True
 
     def _fit(self, prints: Prints) -> None:
-        """Fit the counts of all these strings together, and subtract them.
-
-        A count is spread over the tasks, so a string's bucket holds 1/`tasks` of it in each;
-        buckets less their mean are fitted to that by least squares.
-        """
-        tasks, width = self.hashes.tasks, self.hashes.buckets
-        buckets = [self.hashes.string_buckets(task, prints) for task in range(tasks)]
-        shared = np.full((len(prints), len(prints)), -tasks / width)
-        seen = np.zeros(len(prints))
-        for row, mine in zip(self.tables, buckets, strict=True):
-            shared += mine[:, None] == mine[None, :]
-            seen += row[mine]
-        self.prints, self.inverse = prints, np.linalg.inv(shared)
-        parts = self.inverse @ seen
-        self.counts = parts * tasks
-        held = np.array([np.bincount(mine, parts, width) for mine in buckets])
-        self.left = self.tables - held + held.mean(axis=1, keepdims=True)
+        """Fit the counts of all these strings together, and subtract them."""
+        self.prints, self.fit = prints, Fit(self.hashes, prints)
+        parts = self.fit.parts(self.tables)
+        self.counts = parts * self.hashes.tasks
+        self.left = self.fit.left(self.tables, parts)
 
     def _deviations(self) -> Floats:
         """Return the standard deviation of each count.
@@ -224,23 +210,11 @@ class _Decoder:
         with another, more or fewer people may be in that task than in the others. Each count is a
         fixed linear function of each string's number of people in each task, which is multinomial.
         """
-        tasks, width = self.hashes.tasks, self.hashes.buckets
-        size = len(self.prints)
-        total, squares = np.zeros((size, size)), np.zeros((size, size))
-        free = np.ones((tasks, width), np.bool_)
-        for task in range(tasks):
-            mine = self.hashes.string_buckets(task, self.prints)
-            free[task, mine] = False
-            # What each estimate gains from one more person of each string in this task.
-            used, places = np.unique(mine, return_inverse=True)
-            by_bucket = np.zeros((len(used), size))
-            np.add.at(by_bucket, places, self.inverse)
-            added = by_bucket[places]
-            total += added
-            squares += added**2
+        tasks = self.hashes.tasks
+        total, squares = self.fit.gains()
         tossed = np.maximum(self.counts, 0) @ (squares / tasks - (total / tasks) ** 2)
-        quiet = self.left[free] if free.sum() > tasks * width / _LEAST_FREE else self.left
-        alone = np.diag(self.inverse)
+        quiet = self.left[self.fit.quiet()]
+        alone = np.diag(self.fit.inverse)
         # Near the threshold, remainders exceed those of other buckets: take the larger variance.
         variances = np.maximum(quiet.var() * alone + tossed, self.left.var() * alone)
         deviations: Floats = tasks * np.sqrt(variances)
