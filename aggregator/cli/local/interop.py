@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from aggregator.cli.options import OfProfile
 from aggregator.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -38,9 +39,7 @@ def interop(
         int, typer.Option(min=0, max=65535, help="The port to listen at; 0 for any free one.")
     ],
     host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
-    profile: Annotated[
-        str, typer.Option(help="The draft of DAP that all tasks follow: dap-18 or dap-19.")
-    ] = "dap-18",
+    profile: OfProfile = "dap-18",
     token_header: Annotated[
         str,
         typer.Option(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aggregator.cli.options import Config
+from aggregator.cli.options import Config, OfProfile
 from aggregator.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -55,9 +55,7 @@ def import_(
         str,
         typer.Option(help="The header in which tokens are sent: Authorization or DAP-Auth-Token."),
     ] = "Authorization",  # noqa: S107  a header's name
-    profile: Annotated[
-        str, typer.Option(help="The draft of DAP that all parties follow: dap-18 or dap-19.")
-    ] = "dap-18",
+    profile: OfProfile = "dap-18",
     privacy: Annotated[
         list[str] | None,
         typer.Option(

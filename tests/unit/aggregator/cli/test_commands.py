@@ -1,3 +1,4 @@
+import re
 import shlex
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from aggregator.cli import advanced, entries
 from aggregator.cli.commands import COMMANDS, Entry
 from aggregator.cli.groups import rows_below
 from aggregator.cli.program import app
+from aggregator.dap.profile import PROFILES
 from aggregator.errors import ConfigurationError
 from tests.support.reference import commands
 
@@ -142,6 +144,18 @@ def test_every_advanced_option_is_one_of_its_command() -> None:
     needed = [each for _, command in commands() for each in command.params if each.required]
     assert needed
     assert not [each.name for each in needed if getattr(each, "hidden", False)]
+
+
+def test_every_option_for_a_draft_names_each_profile() -> None:
+    found = {
+        name: each.help
+        for name, command in commands()
+        for each in command.params
+        if each.name == "profile"
+    }
+    assert len(found) >= 4
+    for name, words in found.items():
+        assert all(re.search(rf"\b{profile}\b", words) for profile in PROFILES), name
 
 
 def test_a_command_whose_wing_is_not_installed_names_its_extra(
