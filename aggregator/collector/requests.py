@@ -7,7 +7,7 @@ from aggregator.collector import store
 from aggregator.collector.early_collection import loss_in_words
 from aggregator.collector.results.result import collection_request
 from aggregator.dap.messages import CollectionJobReq
-from aggregator.dap.problems import BatchInvalid
+from aggregator.dap.problems import BatchInvalid, BatchNotOver
 from aggregator.dap.times import Time
 from aggregator.entropy import Entropy
 from aggregator.protocol.task import Task
@@ -33,18 +33,18 @@ def start_collection(
     tx: Transaction, task: Task, new: store.NewCollection, *, now: bool
 ) -> store.StoredCollection:
     """Do what `begin_collection` does, within a transaction."""
-    named = task.batching.named(decode(CollectionJobReq, new.request).query, task.time_precision)
+    asked = decode(CollectionJobReq, new.request)
+    named = task.batching.named(asked.query, task.time_precision)
     if named.get("start", 0) > tx.now:
         raise BatchInvalid(
             f"start: {named['start']} is in the future, where nobody has uploaded", task.task_id
         )
     if store.find_collection(tx, new) is None and not now:
-        query = decode(CollectionJobReq, new.request).query
         last_over = Time(max(0, task.time(tx.now).units - 1))
         try:
-            task.batching.asked(query, last_over, task.time_precision)
-        except BatchInvalid as error:
-            lost = loss_in_words(tx, task, **task.batching.named(query, task.time_precision))
+            task.batching.asked(asked.query, last_over, task.time_precision)
+        except BatchNotOver as error:
+            lost = loss_in_words(tx, task, **named)
             raise BatchInvalid(
                 f"{error.detail}; {lost}, and reports that come after their batch was collected "
                 "are refused: to collect it now, say so (--now)",

@@ -23,6 +23,9 @@ OWN_NAMESPACE = "tag:prio-aggregator.invalid,2026:problem:"
 MAX_TEXT = 1000
 """How many characters of a peer's title or detail are kept."""
 
+LONGEST_WAIT_SECONDS = 3600
+"""How long a collector is asked to wait before it asks again for a batch that is not over."""
+
 MAX_LIST = 16
 """How many extension types of a peer's problem document are kept."""
 
@@ -201,6 +204,25 @@ class TooManyCollections(Problem):
 
     type_uri = OWN_NAMESPACE + "too-many-collections"
     title = "The task has as many pending collections as it may have"
+
+
+class BatchNotOver(Problem):
+    """A batch to which reports are yet to come; it can be asked for later.
+
+    The draft's batchInvalid is for what never becomes a batch, and collectors take it as final.
+    """
+
+    type_uri = OWN_NAMESPACE + "batch-not-over"
+    title = "The batch is not over yet"
+
+    def __init__(
+        self,
+        detail: str = "",
+        task_id: TaskId | None = None,
+        retry_after: int = LONGEST_WAIT_SECONDS,
+    ) -> None:
+        super().__init__(detail, task_id)
+        self.retry_after = min(retry_after, LONGEST_WAIT_SECONDS)
 
 
 class BudgetExceeded(Problem):

@@ -73,7 +73,8 @@ class Batching(ABC):
 
         Raises:
             InvalidMessage: It is of another mode.
-            BatchInvalid: It determines no batch, or one that may not be asked for yet.
+            BatchInvalid: It determines no batch.
+            BatchNotOver: It may not be asked for yet.
         """
 
     @abstractmethod

@@ -45,22 +45,21 @@ def check_collection_request(
 
     Raises:
         InvalidMessage: The query is of another batch mode.
-        BatchInvalid: The query determines no batch, a batch that reaches into the future (the
-            current window may), or one that is not exactly one of the task's windows.
+        BatchInvalid: The query determines no batch, or one that is not exactly one of the task's
+            windows.
+        BatchNotOver: The batch reaches into the future, which only the current window may.
         InvalidAggregationParameter: The VDAF does not take the aggregation parameter.
         UnsupportedExtension: There is a collection job extension; none is registered.
     """
+    _check_what_names_no_batch(task, request)
     last, window = task.time(now + skew_seconds), task.policy.window
     if window is not None:
+        task.batching.check_window(request.query, window, task.time_precision)
         # A batch is a whole window: the current one may be asked for, which shuts out later
         # reports.
         end = window.first_unit(task.time(now).units) + window.length
         last = Time(max(last.units, end - 1))
-    batch = task.batching.asked(request.query, last, task.time_precision)
-    if window is not None:
-        task.batching.check_window(request.query, window, task.time_precision)
-    _check_what_names_no_batch(task, request)
-    return batch
+    return task.batching.asked(request.query, last, task.time_precision)
 
 
 def check_size(task: Task, report_count: int) -> None:

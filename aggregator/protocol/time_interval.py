@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from aggregator.dap.extensions import Extensions
 from aggregator.dap.messages import BatchSelector, Query, TimeIntervalQuery, TimeIntervalSelector
-from aggregator.dap.problems import BatchInvalid, InvalidMessage, UnsupportedExtension
+from aggregator.dap.problems import BatchInvalid, BatchNotOver, InvalidMessage, UnsupportedExtension
 from aggregator.dap.times import Interval, Time
 from aggregator.dp.window import Window
 from aggregator.protocol.batch_modes import Batching
@@ -67,10 +67,12 @@ class TimeInterval(Batching):
     @override
     def asked(self, query: Query, latest: Time, time_precision: int) -> Batch:
         interval = _interval(query)
-        if interval.end.units > latest.units + 1:
-            raise BatchInvalid(
+        early = interval.end.units - (latest.units + 1)
+        if early > 0:
+            raise BatchNotOver(
                 f"the query ends at {interval.end.to_seconds(time_precision)} seconds since the "
-                f"epoch, in the future; it may reach to {(latest.units + 1) * time_precision}"
+                f"epoch, in the future; it may reach to {(latest.units + 1) * time_precision}",
+                retry_after=early * time_precision,
             )
         return batch_of_interval(interval)
 

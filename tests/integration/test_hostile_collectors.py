@@ -11,6 +11,7 @@ from aggregator.collector import store
 from aggregator.collector.driver import Driver
 from aggregator.collector.requests import new_collection
 from aggregator.collector.results.result import collection_request
+from aggregator.dap.problems import LONGEST_WAIT_SECONDS
 from aggregator.dap.profile import Role
 from aggregator.dap.times import Interval
 from aggregator.protocol.task_file import task_to_toml
@@ -82,6 +83,18 @@ async def test_more_pending_collections_than_a_task_may_have_are_refused(
     config = service_file(tmp_path, "leader")
     done = await anyio.to_thread.run_sync(run_here, "status", "--config", config)
     assert f"{pair.task.task_id} takes no more collections: {MOST_PENDING}" in done.stdout
+
+
+async def test_a_collection_of_the_running_day_is_asked_for_again_and_made_when_it_is_over(
+    pair: Pair,
+) -> None:
+    running = Interval.of(UNITS, 24)
+    early = await pair.ask(running)
+    assert (early.status, early.problem_type) == (429, "batch-not-over")
+    assert 0 < int(early.headers["retry-after"]) <= LONGEST_WAIT_SECONDS
+    assert await jobs_of(pair) == 0, "reports of the batch are still taken"
+    pair.clock.advance(23 * TIME_PRECISION)
+    assert (await pair.ask(running)).status == 201
 
 
 @pytest.mark.parametrize("mode", ["time_interval", "leader_selected"])

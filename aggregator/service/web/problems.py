@@ -29,6 +29,7 @@ _STATUSES: Mapping[type[Problem], int] = {
     problems.UnsupportedMediaType: status.HTTP_415_UNSUPPORTED_MEDIA_TYPE,
     problems.TooManyRequests: status.HTTP_429_TOO_MANY_REQUESTS,
     problems.TooManyCollections: status.HTTP_429_TOO_MANY_REQUESTS,
+    problems.BatchNotOver: status.HTTP_429_TOO_MANY_REQUESTS,
     BodyTooSlow: status.HTTP_408_REQUEST_TIMEOUT,
 }
 """Every other problem is for the peer to fix: 400."""
@@ -43,7 +44,10 @@ def abort_response(abort: Abort, task_id: TaskId | None = None) -> Response:
     """Return the answer to a request that the peer must change or authenticate."""
     problem = as_problem(abort)
     code = _STATUSES.get(type(problem), status.HTTP_400_BAD_REQUEST)
-    return _response(problem_document(problem, task_id), code, _HEADERS.get(code, {}))
+    headers = _HEADERS.get(code, {})
+    if isinstance(problem, problems.BatchNotOver):
+        headers = {"Retry-After": str(problem.retry_after)}
+    return _response(problem_document(problem, task_id), code, headers)
 
 
 def stored_problem_response(document: str) -> Response:

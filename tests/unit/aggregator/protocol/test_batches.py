@@ -13,7 +13,13 @@ from aggregator.dap.messages import (
     TimeIntervalQuery,
     TimeIntervalSelector,
 )
-from aggregator.dap.problems import BatchInvalid, InvalidMessage, Problem, UnsupportedExtension
+from aggregator.dap.problems import (
+    BatchInvalid,
+    BatchNotOver,
+    InvalidMessage,
+    Problem,
+    UnsupportedExtension,
+)
 from aggregator.dap.times import Interval, Time
 from aggregator.dp.window import Window
 from aggregator.errors import LocalError, ParameterError
@@ -133,10 +139,10 @@ def test_the_window_of_now_may_be_asked_for_and_none_that_has_not_begun() -> Non
 
     now = (begin + 2) * unit
     assert check_collection_request(task, asked(begin), now) is not None
-    with pytest.raises(BatchInvalid, match=f"in the future; it may reach to {(begin + 7) * unit}"):
+    with pytest.raises(BatchNotOver, match=f"in the future; it may reach to {(begin + 7) * unit}"):
         check_collection_request(task, asked(begin + 7), now)
     # A collector's clock that is ahead does not begin the next window.
-    with pytest.raises(BatchInvalid, match="in the future"):
+    with pytest.raises(BatchNotOver, match="in the future"):
         check_collection_request(task, asked(begin + 7), (begin + 7) * unit - 1, skew_seconds=60)
 
 

@@ -8,7 +8,7 @@ from aggregator.codec import DecodeError, Reader, encode
 from aggregator.dap.extensions import Extension
 from aggregator.dap.hpke import generate_keypair
 from aggregator.dap.messages import Report, TimeIntervalQuery, UploadedReport
-from aggregator.dap.problems import BatchInvalid
+from aggregator.dap.problems import LONGEST_WAIT_SECONDS, BatchNotOver
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import Interval, Time
 from aggregator.protocol.reports import Timely, check_upload, report_sizes
@@ -122,5 +122,6 @@ def test_a_query_reaches_to_the_end_of_the_present_unit_and_no_farther() -> None
     assert asked == batch_of_interval(within)
     beyond = TimeIntervalQuery(Interval.of(present.units, 2))
     limit = (present.units + 1) * TIME_PRECISION
-    with pytest.raises(BatchInvalid, match=f"may reach to {limit}$"):
+    with pytest.raises(BatchNotOver, match=f"may reach to {limit}$") as raised:
         TASK.batching.asked(beyond, present, TIME_PRECISION)
+    assert 0 < raised.value.retry_after <= LONGEST_WAIT_SECONDS
