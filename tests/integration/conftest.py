@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from aggregator.service.leader import upload_checks
 from tests.support.between import Between
 from tests.support.pair import Pair, pair_of
 
@@ -16,3 +17,12 @@ async def between(pair: Pair) -> AsyncIterator[Between]:
     made = Between(pair)
     yield made
     await made.close()
+
+
+@pytest.fixture(params=[1, 24], ids=["one by one", "in columns"])
+def many(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many reports come at once; of more than one the leader looks at all in columns."""
+    count: int = request.param
+    if count > 1:
+        monkeypatch.setattr(upload_checks, "SHORT_BODY", 0)
+    return count

@@ -23,7 +23,6 @@ from aggregator.service.storage.engine.objects import objects_at
 from aggregator.service.storage.operator.permits import add_permits
 from aggregator.service.storage.reports import bodies
 from aggregator.service.storage.reports.counters import Stage
-from tests.integration.test_crashes import Killer, persistent_upload, persistent_work
 from tests.support.engines import ON_SQLITE
 from tests.support.pair import LEADER_TOKEN, NOW, Pair
 from tests.support.patience import PATIENCE_SECONDS
@@ -120,7 +119,6 @@ async def test_a_report_of_any_other_size_is_no_message_and_lacks_no_permit(pair
     ]
 
 
-@pytest.mark.parametrize("many", [1, 40], ids=["one by one", "in columns"])
 async def test_two_devices_of_one_person_count_once(tmp_path: Path, many: int) -> None:
     people = [bytes([100 + n]) * 16 for n in range(many)]
     async with permitted_pair(tmp_path) as pair:
@@ -402,34 +400,6 @@ async def test_tasks_of_different_domains_ask_for_different_permits(pair: Pair) 
     assert other.permits is not None
     foreign = await pair.reports([0], task=other, openings=openings(pair.task, SECRETS[:1]))
     assert names(pair, await pair.upload(foreign, other)) == ["permit_unknown"]
-
-
-@pytest.mark.parametrize("moment", ["before commit", "committed"])
-@pytest.mark.parametrize(
-    "where",
-    [
-        "leader, upload",
-        "leader, create aggregation job",
-        "leader, store aggregation request",
-        "leader, finish aggregation job",
-        "helper, commit aggregation job",
-    ],
-)
-async def test_whenever_a_service_dies_a_permit_lets_one_report_count(
-    pair: Pair, where: str, moment: str
-) -> None:
-    role, transaction = where.split(", ")
-    killer = Killer(transaction, moment)
-    (pair.leader if role == "leader" else pair.helper).on_moment = killer
-    sent = await reports_of(pair, SECRETS[:5], [0, 1, 1, 2, 3])
-    assert names(pair, await persistent_upload(pair, sent)) == []
-    again = await reports_of(pair, SECRETS[:5], [3] * 5)
-    assert names(pair, await pair.upload(again)) == ["permit_spent"] * 5
-    await persistent_work(pair)
-    assert killer.is_spent
-    assert names(pair, await pair.upload(again)) == ["permit_spent"] * 5
-    assert await collected(pair) == (1, 2, 1, 1)
-    assert (spent(pair.leader), spent(pair.helper)) == (5, 5)
 
 
 async def test_a_report_that_is_sealed_again_is_no_second_one(pair: Pair) -> None:

@@ -20,7 +20,6 @@ from aggregator.service.storage.engine.objects import objects_at
 from aggregator.service.storage.operator.permits import end_permits
 from aggregator.service.storage.reports import bodies
 from aggregator.service.storage.reports.counters import Stage
-from tests.integration.test_crashes import Killer, persistent_upload, persistent_work
 from tests.integration.test_permits import answers, collected
 from tests.support.entropy import SeededEntropy
 from tests.support.pair import NOW, Pair
@@ -49,7 +48,6 @@ from tests.support.tasks import make_task
 
 LATER = NOW + WINDOW_SECONDS
 THIRD_ID = TaskId(bytes([255]) * 32)
-MANY = [pytest.param(1, id="one by one"), pytest.param(24, id="in columns")]
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -64,7 +62,6 @@ async def upload(pair: Pair, reports: list[Report], task: Task | None = None) ->
     return names(pair, await pair.upload(reports, task))
 
 
-@pytest.mark.parametrize("many", MANY)
 async def test_a_signed_permit_counts_once_with_no_list_anywhere(pair: Pair, many: int) -> None:
     permits = permits_of(pair.task, many)
     sent = await reports_of(pair, permits, [1] * many)
@@ -78,7 +75,6 @@ async def test_a_signed_permit_counts_once_with_no_list_anywhere(pair: Pair, man
     assert (spent(pair.leader), spent(pair.helper)) == (many + 3, many + 3)
 
 
-@pytest.mark.parametrize("many", MANY)
 async def test_what_is_not_signed_for_a_reports_id_is_refused_before_it_is_stored(
     pair: Pair, many: int
 ) -> None:
@@ -285,25 +281,6 @@ async def test_signed_permits_are_spent_where_bodies_lie_in_object_storage(
         assert await collected(pair) == (1, 2, 0, 0)
 
 
-@pytest.mark.parametrize("moment", ["before commit", "committed"])
-@pytest.mark.parametrize("where", ["leader, upload", "helper, commit aggregation job"])
-async def test_whenever_a_service_dies_a_signed_permit_lets_one_report_count(
-    pair: Pair, where: str, moment: str
-) -> None:
-    role, transaction = where.split(", ")
-    killer = Killer(transaction, moment)
-    (pair.leader if role == "leader" else pair.helper).on_moment = killer
-    permits = permits_of(pair.task, 3)
-    sent = await reports_of(pair, permits, [0, 1, 1])
-    assert names(pair, await persistent_upload(pair, sent)) == []
-    again = await reports_of(pair, permits, [3] * 3)
-    await persistent_work(pair)
-    assert killer.is_spent
-    assert await upload(pair, again) == ["permit_spent"] * 3
-    assert await collected(pair) == (1, 2, 0, 0)
-    assert (spent(pair.leader), spent(pair.helper)) == (3, 3)
-
-
 async def test_the_next_draft_has_the_same_words(tmp_path: Path) -> None:
     async with signed_pair(tmp_path, signed_task(profile="dap-19")) as pair:
         permits = permits_of(pair.task, 2)
@@ -330,7 +307,6 @@ def test_a_task_with_signed_permits_is_what_its_file_says() -> None:
     assert task.permits.is_signed
 
 
-@pytest.mark.parametrize("many", MANY)
 async def test_no_signature_is_verified_while_a_transaction_writes(
     pair: Pair, many: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
