@@ -38,6 +38,10 @@ class Time:
         """Return the first second of this unit, counted from the epoch."""
         return self.units * time_precision
 
+    def day(self, time_precision: int) -> int:
+        """Return the day in which this unit begins, counted from the epoch."""
+        return self.units * time_precision // DAY
+
     def write(self, writer: Writer) -> None:
         """Append the eight bytes."""
         writer.u64(self.units, "time")

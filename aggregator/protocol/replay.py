@@ -55,19 +55,23 @@ def refusal(
     return ReportError.REPORT_DROPPED if is_full else None
 
 
-def first_day_remembered(earliest: int, time_precision: int, clock_skew_seconds: int) -> int:
+def first_day_remembered(earliest: int, time_precision: int) -> int:
     """Return the first day whose ids must be remembered if reports before `earliest` are refused.
 
-    An id that was stored on a day belongs to a report whose time is at most a clock skew after that
-    day's end. Reports of the unit that holds `earliest` are not refused, so a report that counts
-    may be older than `earliest` by up to a unit. Days and seconds are since the epoch.
+    An id is remembered under the day in which the unit of its report's time begins. Reports of the
+    unit that holds `earliest` are not refused. Days and seconds are since the epoch.
     """
-    return max(0, earliest - time_precision - clock_skew_seconds) // DAY
+    return Time.from_seconds(max(0, earliest), time_precision).day(time_precision)
 
 
-def days_remembered(max_age_seconds: int, time_precision: int, clock_skew_seconds: int) -> int:
+def days_remembered(max_age_seconds: int, time_precision: int) -> int:
     """Return how many days ids must be kept, so that `first_day_remembered` is always covered."""
-    return -(-(max_age_seconds + time_precision + clock_skew_seconds) // DAY)
+    return -(-(max_age_seconds + time_precision) // DAY)
+
+
+def earliest_remembered(from_day: int, time_precision: int) -> int:
+    """Return the earliest second from which on reports may count if ids are kept from a day on."""
+    return -(-from_day * DAY // time_precision) * time_precision
 
 
 def _untimely(timing: Timing) -> ReportError | None:

@@ -55,6 +55,14 @@ class Verified:
         failed = self.out_shares.rejected
         return [pair for row, pair in enumerate(pairs) if row not in failed]
 
+    def accepted_days(self) -> list[int]:
+        """Return the day of the time of each report that passed verification (`Time.day`)."""
+        times: list[int] = self.times.tolist()
+        precision = self.task.time_precision
+        day_of = {units: Time(units).day(precision) for units in {*times}}
+        failed = self.out_shares.rejected
+        return [day_of[units] for row, units in enumerate(times) if row not in failed]
+
     def bucket_shares(self, refused: Collection[bytes] = ()) -> list[BucketShare]:
         """Return what the accepted reports add to each bucket, in bucket order.
 

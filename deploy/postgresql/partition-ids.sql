@@ -1,6 +1,6 @@
 -- Parts the two tables of report ids of an aggregator's store by hash, into 16 tables each: their
--- indexes stay small enough to be kept in memory or rebuilt one by one, and each can lie on a disk
--- of its own (ALTER TABLE report_ids_3 SET TABLESPACE ...).
+-- indexes stay smaller than the server's limit of 32 TB and can be rebuilt one by one, and each can
+-- lie on a disk of its own (ALTER TABLE report_ids_3 SET TABLESPACE ...).
 --
 -- Stop the aggregator, then: psql --set ON_ERROR_STOP=1 --file partition-ids.sql DATABASE
 --

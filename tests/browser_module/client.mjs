@@ -175,10 +175,14 @@ for (const kind of ['memory', 'folder']) {
     assert.equal(new Set(pair.posts).size, 1);
   });
 
-  it('keys that changed are asked for past the cache, and the report keeps its id',
-    async ({ client, pair }) => {
+  it('keys that changed are asked for past the cache, and the report keeps its id and its time',
+    async ({ client, pair, clock }) => {
       await client.put(1);
-      pair.next = [async (_, body) => { await pair.keys(); return says(11)(_, body); }];
+      pair.next = [async (_, body) => {
+        await pair.keys();
+        clock.now += 3 * 86_400_000;
+        return says(11)(_, body);
+      }];
       assert.equal((await client.flush()).counted, 1);
       assert.deepEqual(pair.asked, ['default', 'default', 'reload', 'reload']);
       const [first, second] = pair.posts;

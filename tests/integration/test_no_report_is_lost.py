@@ -444,7 +444,7 @@ async def test_a_task_whose_secret_does_not_decrypt_stands_still_alone_and_is_na
     def spoil(tx: Transaction) -> None:
         put_task(tx, record)
         put_reports(
-            tx, other_id, [StoredReport(bytes(ID_SIZE), bytes(8), bytes(ID_SIZE) + b"?")], 1
+            tx, other_id, [StoredReport(bytes(ID_SIZE), bytes(8), 0, bytes(ID_SIZE) + b"?")], 1
         )
         short = update(tables.tasks).where(row.task_id == other_id).values(verify_key=b"?")
         tx.connection.execute(short)

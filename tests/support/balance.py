@@ -35,7 +35,7 @@ def check_books(tx: Transaction, task_id: bytes, again: int = 0) -> None:
         waiting[each.bucket] += each.reports
     assert len(set(live)) == len(live)
 
-    ids = set(tx.connection.execute(_ids(tx, task)).scalars())
+    ids = tx.connection.execute(_ids(tx, task)).scalars().all()
     stored = report_counts(tx, task_id, Stage.UPLOAD).get(STORED, 0)
     ended = report_counts(tx, task_id, Stage.AGGREGATION)
     gone = sum(ended.values())
@@ -48,7 +48,7 @@ def check_books(tx: Transaction, task_id: bytes, again: int = 0) -> None:
     memory = tables.id_memories.c
     forgotten = select(func.max(memory.from_day)).where(memory.task == task)
     if not tx.connection.execute(forgotten).scalar():
-        assert ids >= set(live)
+        assert set(ids) >= set(live)
         assert len(ids) == stored - again
 
     count = tables.waiting_reports.c

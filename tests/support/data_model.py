@@ -62,6 +62,33 @@ deleted |
 [Retention](operations/retention.md) says how long jobs stay, and how a task is deleted with all
 of this.
 
+## Which reports are the same
+
+An id is kept under the day in which the unit of its report's time begins: `report_ids` and
+`aggregated_reports` have the key (task, day, id) in every batch mode. What comes in touches only
+the pages of a task's last days, however many ids there are, and forgetting deletes one range.
+
+- **A replay has the same day.** The time is in the report's metadata, which both ciphertexts
+  authenticate together with the task and the public share (DAP, "Upload Request"). If anybody who
+  lacks the shares changes it, a leader or a proxy, neither aggregator opens the report
+  (`hpke_decrypt_error`), and it counts nowhere. No client changes the time of a report that it has
+  stored for sending: however late, it seals the same id, time and shares.
+- **No batch is in the key.** In the mode `leader_selected` the leader chooses a report's batch. One
+  that offers a report to two batches has it counted in one.
+- **One id with times of two days is two reports.** Only a client can make them, which seals the
+  second one with shares that it knows. Both count, as if it had drawn two ids, which costs nothing
+  either. It learns no more: each must be valid to count, and nobody tells a client what the
+  aggregators tell each other. An aggregator lacks the other's share of a person's report, so it can
+  make none of it; with a client's help it gets what that client gets.
+  How many reports a person has is not for ids but for [permits](protocol.md#permits), whose key has
+  no time but their window. The draft would refuse the second report. If both come into one job, the
+  leader rejects the later one (`report_replayed`): a helper refuses a job that names an id twice,
+  with all others in it. Within a day the second is refused.
+- **An id is forgotten when its report would be refused.** `id_memories` has the first day whose ids
+  are kept, written a transaction before any is deleted. A report whose unit begins on an earlier
+  day does not count, whatever becomes of the clock or of `max_report_age_seconds`
+  (`protocol.replay`).
+
 ## Where the keys of un-noised sums are
 
 Beside an SQLite database each key lies in a slot of the key file (the database's path and

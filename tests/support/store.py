@@ -102,7 +102,7 @@ def report_id(number: int) -> bytes:
 
 
 def new_reports(numbers: Iterable[int], time: int = 5) -> list[StoredReport]:
-    return [StoredReport(report_id(number), unit(time), body_of(number)) for number in numbers]
+    return [StoredReport(report_id(number), unit(time), 0, body_of(number)) for number in numbers]
 
 
 def body_of(number: int) -> bytes:
@@ -195,7 +195,7 @@ def in_shard(tx: Transaction, shard: int) -> None:
 def record_fresh(tx: Transaction, ids: list[bytes]) -> list[bytes]:
     """Remember that the reports are in a bucket; return those that are new."""
     arrivals = [(one, unit(5)) for one in ids]
-    errors = admit(tx, aggregated_reports, TASK_ID, arrivals, (), {})
+    errors = admit(tx, aggregated_reports, TASK_ID, arrivals, [0] * len(ids), (), {})
     return [one for one, error in zip(ids, errors, strict=True) if error is None]
 
 
@@ -243,7 +243,7 @@ def job_reports(tx: Transaction, job: int) -> list[StoredReport]:
     }
     found = reports_of_job(tx, job)
     return [
-        StoredReport(each, buckets[each], body)
+        StoredReport(each, buckets[each], 0, body)
         for each, body in zip(found.ids, pieces(found), strict=True)
     ]
 

@@ -132,7 +132,7 @@ def _sampled(url: str) -> Iterator[Counter[bool]]:
 def _upload(task: Task) -> tuple[int, Work]:
     def work(tx: Transaction) -> None:
         ids = [os.urandom(16) for _ in range(GROUP_REPORTS)]
-        reports = [StoredReport(each, unit(5), each + _BODY) for each in ids]
+        reports = [StoredReport(each, unit(5), 0, each + _BODY) for each in ids]
         put_reports(tx, TASK_ID, reports, task.max_reports, task.smallest_batch)
 
     return GROUP_REPORTS, work

@@ -65,7 +65,7 @@ class AggregationJobs:
         """
         self._runtime = runtime
         self._most_deferred = most_deferred
-        self._ages = ReportAges(runtime, max_age_seconds)
+        self._ages = ReportAges(max_age_seconds)
 
     async def answer(
         self, served: ServedTask, body: bytes, job_id: bytes | None = None

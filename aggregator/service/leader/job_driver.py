@@ -56,6 +56,7 @@ from aggregator.service.storage.jobs.aggregation_jobs import (
     note_failure,
     note_sending,
     note_unprocessed,
+    reject_twins_of_job,
     set_reports_aside,
     split_aggregation_job,
     store_job_location,
@@ -148,6 +149,11 @@ class JobDriver(LeaseDriver[AggregationJob]):
         self, served: ServedTask, leased: Leased[AggregationJob]
     ) -> _Request | None:
         keypairs, stored = await self._reports(leased.job)
+        if stored.has_twins:
+            await self._runtime.database.run(
+                "reject twins", lambda tx: reject_twins_of_job(tx, leased.lease)
+            )
+            keypairs, stored = await self._reports(leased.job)
         sizes = report_sizes(served.task)
         reports, others = ReportColumns.joined(stored.body, stored.width, sizes)
         init = await self._runtime.verify(

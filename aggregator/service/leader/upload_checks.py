@@ -58,8 +58,14 @@ def check_reports(terms: UploadTerms, body: bytes, timely: Timely) -> CheckedUpl
         return _all_of(task, columns, body)
     reports = list(_reports(body, sizes))
     errors = [check_upload(task, report, keys, timely) for report in reports]
+    bucket, precision = task.batching.bucket, task.time_precision
     stored = [
-        StoredReport(report.report_id.value, task.batching.bucket(report.time), report.encoding)
+        StoredReport(
+            report.report_id.value,
+            bucket(report.time),
+            report.time.day(precision),
+            report.encoding,
+        )
         for report, error in zip(reports, errors, strict=True)
         if error is None and report.encoding is not None
     ]
@@ -69,10 +75,11 @@ def check_reports(terms: UploadTerms, body: bytes, timely: Timely) -> CheckedUpl
 def _all_of(task: Task, columns: ReportColumns, body: bytes) -> CheckedUpload:
     """Return the reports of a request of which none is refused."""
     ids, times = columns.ids, columns.times
-    buckets = {units: task.batching.bucket(Time(units)) for units in {*times}}
+    bucket, precision = task.batching.bucket, task.time_precision
+    places = {units: (bucket(Time(units)), Time(units).day(precision)) for units in {*times}}
     width = len(body) // len(ids)
     stored = [
-        StoredReport(report_id, buckets[units], body[start : start + width])
+        StoredReport(report_id, *places[units], body[start : start + width])
         for report_id, units, start in zip(ids, times, range(0, len(body), width), strict=True)
     ]
     return CheckedUpload(ids, [None] * len(ids), stored)

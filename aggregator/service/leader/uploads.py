@@ -137,7 +137,7 @@ class Uploads:
         """
         self._grouping = grouping
         self._runtime = runtime
-        self._ages = ReportAges(runtime, max_age_seconds)
+        self._ages = ReportAges(max_age_seconds)
         self._threads = Threads(_THREADS)
         self._waiting: FairQueue[_Upload] = FairQueue()
         self._is_writing = False

@@ -56,7 +56,8 @@ def aggregate_verified(
     if first_day is None:
         errors = let_in([bucket for _, bucket in arrivals], closed, room)
     elif task.permits is None:
-        errors = admit(tx, aggregated_reports, task_id, arrivals, closed, room, first_day)
+        table, days = aggregated_reports, verified.accepted_days()
+        errors = admit(tx, table, task_id, arrivals, days, closed, room, first_day)
     else:
         marks = [mark_of(task_id, report_id) for report_id, _ in arrivals]
         is_signed = task.permits.is_signed

@@ -1,20 +1,20 @@
 """How old a report may be: a replay is noticed only while the store has ids of its age."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import Problem
-from aggregator.dap.times import DAY
 from aggregator.errors import ParameterError
-from aggregator.protocol.replay import days_remembered, first_day_remembered
+from aggregator.protocol.replay import days_remembered, earliest_remembered, first_day_remembered
 from aggregator.protocol.task import Task
 from aggregator.service.runtime.runtime import Runtime
 from aggregator.service.storage.engine.database import Database
-from aggregator.service.storage.engine.transaction import UnknownTask
+from aggregator.service.storage.engine.transaction import Transaction, UnknownTask
 from aggregator.service.storage.reports.id_memory import (
     IdsForgotten,
+    Place,
     begin_memories,
     due,
     forget_ids,
@@ -31,7 +31,8 @@ class AgeLimit:
 
     Attributes:
         seconds: How far behind our clock a report's time may lie; if negative, none is accepted.
-        first_day: The day from which ids must be kept for that, in days since the epoch.
+        first_day: The day from which ids must be kept for that, in days since the epoch: no report
+            that is accepted has a time of an earlier day.
     """
 
     seconds: int
@@ -45,20 +46,19 @@ class ReportAges:
     back or the setting was raised, the transaction that adds ids raises, and the age is lowered.
     """
 
-    def __init__(self, runtime: Runtime, max_age_seconds: int) -> None:
-        """Accept reports at most `max_age_seconds` behind the clock of `runtime`."""
-        self._runtime = runtime
+    def __init__(self, max_age_seconds: int) -> None:
+        """Accept reports at most `max_age_seconds` old."""
         self._max_age_seconds = max_age_seconds
         self._from_day: dict[bytes, int] = {}
 
     def limit(self, task: Task, now: int) -> AgeLimit:
         """Return the limit for a task at `now`, in seconds since the epoch."""
         earliest = now - self._max_age_seconds
-        precision, skew = task.time_precision, self._runtime.clock_skew_seconds
+        precision = task.time_precision
         from_day = self._from_day.get(task.task_id.value)
         if from_day is not None:
-            earliest = max(earliest, from_day * DAY + precision + skew)
-        return AgeLimit(now - earliest, first_day_remembered(earliest, precision, skew))
+            earliest = max(earliest, earliest_remembered(from_day, precision))
+        return AgeLimit(now - earliest, first_day_remembered(earliest, precision))
 
     @contextmanager
     def learning(self) -> Iterator[None]:
@@ -82,13 +82,16 @@ async def forget_old_ids(runtime: Runtime, max_age_seconds: int) -> int:
         except (Problem, ParameterError) as error:
             log.warning("no ids are forgotten", task=str(TaskId(task_id)), reason=str(error))
             continue
-        skew = runtime.clock_skew_seconds
-        days = days_remembered(max_age_seconds, task.time_precision, skew) + _MARGIN_DAYS
+        days = days_remembered(max_age_seconds, task.time_precision) + _MARGIN_DAYS
         with suppress(UnknownTask):  # the whole task was forgotten meanwhile
             await _forget_ids(database, ids, task_id, days)
     return 0
 
 
 async def _forget_ids(database: Database, ids: str, task_id: bytes, days: int) -> None:
-    while await database.run("forget ids", lambda tx: forget_ids(tx, ids, task_id, days)):
-        pass
+    def step(after: Place | None) -> Callable[[Transaction], Place | None]:
+        return lambda tx: forget_ids(tx, ids, task_id, days, after)
+
+    place = await database.run("forget ids", step(None))
+    while place is not None:
+        place = await database.run("forget ids", step(place))

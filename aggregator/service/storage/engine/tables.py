@@ -147,12 +147,21 @@ def _task(*, primary_key: bool = False) -> Column[int]:
 
 
 def _ids(name: str, comment: str) -> Table:
-    """Return a table of the ids of reports, each with the day on which it was stored."""
+    """Return a table of the ids of reports, in the order of the days of their times.
+
+    So what comes in touches few pages of a large table, and what is forgotten is a range of it. The
+    task comes first, since that range is a task's. No batch is in the key: the leader chooses it.
+    """
     return _table(
         name,
         _int64("task", "The task, by its key in `tasks`.", primary_key=True),
+        _integer(
+            "day",
+            "Days since 1970; the day of the report's time, which nobody but the client that made "
+            "the report can change.",
+            primary_key=True,
+        ),
         _bytes("report_id", "DAP ReportID, 16 bytes.", 16, primary_key=True),
-        _integer("day", "Days since 1970; when the id was stored."),
         # PostgreSQL would look the task up for each row, which takes longer than storing the row.
         # There the lock on the task's row protects it alone.
         ForeignKeyConstraint(["task"], ["tasks.id"]).ddl_if(dialect="sqlite"),
@@ -370,6 +379,7 @@ rejected_reports = _table(
         32,
         nullable=True,
     ),
+    Index(None, "task", "day"),
     comment="Leader: reports that were stored and left without being counted, so that a client "
     "that sends one again is told so. Rows leave with the ids in `report_ids`.",
     sqlite_with_rowid=False,
@@ -602,13 +612,8 @@ id_memories = _table(
     "id_memories",
     _task(primary_key=True),
     _text("ids", "The table of ids: `report_ids` or `aggregated_reports`.", primary_key=True),
-    _integer("from_day", "Days since 1970; ids stored before that day may have been deleted."),
-    _integer("looked_on", "Days since 1970; when all of the task's ids were last looked at."),
-    _bytes(
-        "after_id",
-        "The last id that was looked at while those are being deleted. Null between such times.",
-        nullable=True,
-    ),
+    _integer("from_day", "Days since 1970; ids of earlier days may have been deleted."),
+    _integer("looked_on", "Days since 1970; when all old ids of the task were last deleted."),
     comment="Both: from when on a task's ids are remembered. Writers of ids check this afterwards.",
 )
 

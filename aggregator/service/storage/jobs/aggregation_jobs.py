@@ -35,6 +35,7 @@ from aggregator.service.storage.reports.rejecting import (
     reject_given_up,
     reject_late,
     reject_reports,
+    reject_twins,
 )
 from aggregator.service.storage.reports.unreadable import set_aside
 
@@ -147,6 +148,12 @@ def set_reports_aside(tx: Transaction, lease: Lease, groups: Mapping[int, int]) 
     aside = set_aside(tx, lease.key, groups)
     reject_late(tx, task_id, aside)
     return aside.total()
+
+
+def reject_twins_of_job(tx: Transaction, lease: Lease) -> None:
+    """Reject the reports of a job without a request whose id an earlier one has."""
+    AGGREGATION_JOBS.write(tx, lease, {"request": None})
+    reject_twins(tx, _task_of(tx, lease.key), lease.key)
 
 
 def note_sending(tx: Transaction, lease: Lease) -> None:

@@ -84,6 +84,11 @@ class JobReports:
         starts = range(0, len(self.body), self.width) if self.width else ()
         return [self.body[start : start + ID_SIZE] for start in starts]
 
+    @property
+    def has_twins(self) -> bool:
+        """Whether two have one id: their times are of different days, or both would not be here."""
+        return len({*self.ids}) < len(self)
+
 
 MOST_WAIT_SECONDS = DAY
 """The longest that reports are postponed, since their batch waits with them."""

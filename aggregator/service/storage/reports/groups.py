@@ -43,11 +43,13 @@ class StoredReport:
     Attributes:
         report_id: Its id, 16 bytes.
         bucket: The key of its bucket; empty if a job will choose it.
+        day: The day of its time (`Time.day`).
         body: The encoded Report, which begins with the id.
     """
 
     report_id: bytes
     bucket: bytes
+    day: int
     body: bytes = dataclasses.field(repr=False)
 
 

@@ -1,11 +1,14 @@
 """Deletes the ids of reports that are so old that they would be refused for their age.
 
-A deleted id no longer refuses a replay. So one transaction first records the day from which a
-task's ids are kept, and only later ones delete the ids before it. A transaction that adds ids looks
-at that day afterwards (`check_memory`).
+An id is kept under the day of its report's time, which is part of the key. A deleted id no longer
+refuses a replay. So one transaction first records the day from which a task's ids are kept, and
+only later ones delete the range of ids before it. A transaction that adds ids looks at that day
+afterwards (`check_memory`).
 """
 
-from sqlalchemy import ColumnElement, Row, bindparam, delete, select, update
+from typing import Final, TypeAlias
+
+from sqlalchemy import ColumnElement, Row, Table, bindparam, delete, literal, select, tuple_, update
 
 from aggregator.dap.times import DAY
 from aggregator.errors import StoreError
@@ -16,10 +19,14 @@ TABLES = ("report_ids", "aggregated_reports")
 """The tables of ids."""
 
 PASS_DAYS = 30
-"""How often all ids of a task are scanned."""
+"""How often old ids of a task are deleted. A clock that is far ahead for less than that costs twice
+as much memory at most."""
 
 IDS_PER_STEP = 2_000
 TASKS_PER_STEP = 1_000
+
+Place: TypeAlias = tuple[int, bytes]
+"""Where the ids of a task were deleted up to: a day and an id, in the order of the key."""
 
 
 class IdsForgotten(StoreError):
@@ -74,61 +81,82 @@ def begin_memories(tx: Transaction) -> int:
 
 
 def due(tx: Transaction) -> list[tuple[bytes, str]]:
-    """Return the tasks (32 bytes) whose ids are to be scanned, each with one of `TABLES`."""
+    """Return the tasks (32 bytes) whose old ids are to be deleted, each with one of `TABLES`."""
     task, memory = tables.tasks.c, tables.id_memories.c
     today = tx.now // DAY
     was_ahead = memory.looked_on > today
     long_ago = memory.looked_on <= today - PASS_DAYS
-    is_due = memory.after_id.is_not(None) | long_ago | was_ahead
     query = select(task.task_id, memory.ids).join(tables.id_memories, memory.task == task.id)
-    found = tx.connection.execute(query.where(is_due, task.forgotten_at.is_(None)))
+    found = tx.connection.execute(query.where(long_ago | was_ahead, task.forgotten_at.is_(None)))
     return [(task_id, ids) for task_id, ids in found]
 
 
-def forget_ids(tx: Transaction, ids: str, task_id: bytes, days: int) -> int:
-    """Scan some ids of a task, and delete those that are old enough; return 0 at the end.
+def forget_ids(
+    tx: Transaction, ids: str, task_id: bytes, days: int, after: Place | None = None
+) -> Place | None:
+    """Delete some ids of a task that are old enough; return where to go on, None at the end.
 
     Args:
         tx: The transaction.
         ids: One of `TABLES`.
         task_id: The task.
-        days: How many days ago, at least, an id must have been stored to be deleted.
+        days: How many days ago, at least, the time of a report must be for its id to be deleted.
+        after: What the call before has returned. None to begin: that call deletes nothing.
     """
-    of_task = _of_task(tx, ids, task_id)
-    memory = tables.id_memories
     row = _locked_memory(tx, ids, task_id)
     if row is None:
-        return 0
+        return None
     today = tx.now // DAY
-    if row.after_id is None:
+    memory = tables.id_memories
+    changing = update(memory).where(memory.c.task == row.task, memory.c.ids == ids)
+    if after is None:
         # A clock that is far ahead is believed only so far: deleted ids are gone for ever, and
         # reports as old as them can never be accepted again.
         believed = min(today, row.looked_on + 2 * PASS_DAYS)
         # No change if another process has been faster.
-        begun = {"from_day": max(believed - days, row.from_day), "after_id": b""}
-        tx.connection.execute(update(memory).where(*of_task).values(begun))
-        return 1
+        begun = {"from_day": max(believed - days, row.from_day)}
+        tx.connection.execute(changing.values(begun))
+        return _START
+    last = _forget_some(tx, ids, row.task, row.from_day, after)
+    if ids == tables.report_ids.name and _forget_rejected(tx, row.task, row.from_day):
+        return last or after
+    if last is None:
+        tx.connection.execute(changing.values(looked_on=today))
+    return last
+
+
+_START: Final = (-1, b"")
+
+
+def _forget_some(tx: Transaction, ids: str, task: int, from_day: int, after: Place) -> Place | None:
+    """Delete the first ids after a place and before a day; return the last, None at the end."""
     table = tables.metadata.tables[ids]
-    left = (table.c.task == row.task, table.c.report_id > row.after_id)
-    # In the order of the key, which needs no index by day.
-    query = select(table.c.report_id).where(*left).order_by(table.c.report_id)
-    last = tx.connection.execute(query.offset(IDS_PER_STEP - 1).limit(1)).scalar()
-    some = left if last is None else (*left, table.c.report_id <= last)
-    tx.connection.execute(delete(table).where(*some, table.c.day < row.from_day))
-    if table is tables.report_ids:
-        spent = tables.rejected_reports.c
-        of_some = [spent.task == row.task, spent.report_id > row.after_id]
-        of_some += [] if last is None else [spent.report_id <= last]
-        old = delete(tables.rejected_reports).where(*of_some, spent.day < row.from_day)
-        tx.connection.execute(old)
-    looked = {"after_id": last, "looked_on": row.looked_on if last else today}
-    tx.connection.execute(update(memory).where(*of_task).values(looked))
-    return int(last is not None)
+    key = tuple_(table.c.day, table.c.report_id)
+    # PostgreSQL keeps what is deleted until it is vacuumed: each step begins where one has ended.
+    left = (table.c.task == task, table.c.day < from_day, key > _row(table, after))
+    query = select(table.c.day, table.c.report_id).where(*left).order_by(*key)
+    last = tx.connection.execute(query.offset(IDS_PER_STEP - 1).limit(1)).one_or_none()
+    some = left if last is None else (*left, key <= _row(table, (last.day, last.report_id)))
+    tx.connection.execute(delete(table).where(*some))
+    return None if last is None else (last.day, last.report_id)
 
 
-def _locked_memory(
-    tx: Transaction, ids: str, task_id: bytes
-) -> Row[int, str, int, int, bytes | None] | None:
+def _forget_rejected(tx: Transaction, task: int, from_day: int) -> bool:
+    """Delete some reports that were rejected before a day; return whether there may be more."""
+    rejected = tables.rejected_reports
+    old = select(rejected.c.report_id).where(rejected.c.task == task, rejected.c.day < from_day)
+    some = rejected.c.report_id.in_(old.limit(IDS_PER_STEP))
+    of_task = delete(rejected).where(rejected.c.task == task, some)
+    return tx.connection.execute(of_task).rowcount == IDS_PER_STEP
+
+
+def _row(table: Table, place: Place) -> ColumnElement[tuple[int, bytes]]:
+    day, report_id = place
+    columns = table.c
+    return tuple_(literal(day, columns.day.type), literal(report_id, columns.report_id.type))
+
+
+def _locked_memory(tx: Transaction, ids: str, task_id: bytes) -> Row[int, str, int, int] | None:
     place = {"task": tx.task_key(task_id), "ids": ids}
     return tx.connection.execute(_LOCKED_MEMORY, place).one_or_none()
 
@@ -139,8 +167,3 @@ _OF_TASK = (
 )
 _FROM_DAY = select(tables.id_memories.c.from_day).where(*_OF_TASK)
 _LOCKED_MEMORY = select(tables.id_memories).where(*_OF_TASK).with_for_update()
-
-
-def _of_task(tx: Transaction, ids: str, task_id: bytes) -> tuple[ColumnElement[bool], ...]:
-    memory = tables.id_memories.c
-    return memory.task == tx.task_key(task_id), memory.ids == ids

@@ -2,14 +2,14 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, Self
 
 from sqlalchemy import Table, bindparam, select
 from sqlalchemy.sql.dml import ReturningInsert
 
 from aggregator.dap.report_errors import ReportError
-from aggregator.dap.times import DAY
 from aggregator.protocol.replay import refusal
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.backends import Insert
@@ -19,6 +19,7 @@ from aggregator.service.storage.reports.id_memory import check_memory
 
 _IDS_PER_QUERY = 500
 _ID_SIZE = 16
+_DAY_SIZE = 8
 
 
 @dataclasses.dataclass(eq=False, slots=True)
@@ -37,6 +38,7 @@ def admit(
     table: Table,
     task_id: bytes,
     arrivals: Sequence[tuple[bytes, bytes]],
+    days: Sequence[int],
     closed: Container[bytes],
     room: Mapping[bytes, Room],
     first_day: int | None = None,
@@ -50,20 +52,24 @@ def admit(
         table: `report_ids` or `aggregated_reports`.
         task_id: The task.
         arrivals: Each report's id, and the key of its bucket.
+        days: The day of each report's time (`Time.day`).
         closed: The buckets that take no more reports.
         room: What is left for a bucket, for those with a limit; it is taken from.
         first_day: The day, in days since the epoch, from which ids must be kept to recognise any
             replay among these reports; None to skip that check.
 
     Returns:
-        For each report, why it does not count, or None. Of two with the same id, the first is new.
+        For each report, why it does not count, or None. Of two with the same id and day, the first
+        is new; those of different days are different reports.
 
     Raises:
         IdsForgotten: Ids from `first_day` on were deleted.
     """
     task = tx.task_key(task_id)
-    chosen = choose(arrivals, closed, room, lambda ids: _known(tx, table, task, ids))
-    fresh = _inserted(tx, table, task, chosen.entering)
+    dated = _Dated.of(days)
+    keyed = dated.keyed(arrivals, days)
+    chosen = choose(keyed, closed, room, lambda keys: _known(tx, table, task, dated, keys))
+    fresh = _inserted(tx, table, task, dated, chosen.entering)
     if first_day is not None:
         check_memory(tx, table.name, task_id, first_day)
     return chosen.outcomes(fresh)
@@ -167,16 +173,52 @@ def let_in(
     return errors
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Dated:
+    """Ids of reports of one day, or of several: then each has its day before it.
+
+    Attributes:
+        day_of: The days, by what ids have before them.
+        size: The bytes that ids have before them.
+    """
+
+    day_of: Mapping[bytes, int]
+    size: int = 0
+
+    @classmethod
+    def of(cls, days: Iterable[int]) -> Self:
+        """Return how ids of these days are told apart."""
+        different = {*days}
+        if len(different) == 1:  # nearly always
+            return cls({b"": different.pop()})
+        return cls({day.to_bytes(_DAY_SIZE, "big"): day for day in different}, _DAY_SIZE)
+
+    def keyed(
+        self, arrivals: Sequence[tuple[bytes, bytes]], days: Sequence[int]
+    ) -> Sequence[tuple[bytes, bytes]]:
+        """Return arrivals, with what their ids have before them."""
+        if not self.size:
+            return arrivals
+        head_of = {day: head for head, day in self.day_of.items()}
+        each = zip(arrivals, days, strict=True)
+        return [(head_of[day] + report_id, bucket) for (report_id, bucket), day in each]
+
+    def parted(self, keys: Iterable[bytes]) -> Iterator[tuple[int, bytes, list[bytes]]]:
+        """Yield each day, in order, with what its ids have before them, and the ids, sorted."""
+        for head, some in groupby(sorted(keys), lambda key: key[: self.size]):
+            yield self.day_of[head], head, [key[self.size :] for key in some]
+
+
 def _inserted(
-    tx: Transaction, table: Table, task: int, report_ids: Collection[bytes]
+    tx: Transaction, table: Table, task: int, dated: _Dated, keys: Iterable[bytes]
 ) -> set[bytes]:
-    """Insert the ids, in sorted order; return those that were new."""
-    if not report_ids:
-        return set()
-    values = {"task": task, "day": tx.now // DAY, "count": len(report_ids)}
+    """Insert ids, in sorted order; return those that were new."""
     inserting = tx.prepared(_INSERTING[table.name])
-    ids = b"".join(sorted(report_ids))
-    return {report_id for (report_id,) in tx.run(inserting, {**values, "ids": ids})}
+    fresh: set[bytes] = set()
+    for day, head, ids in dated.parted(keys):
+        values = {"task": task, "day": day, "count": len(ids), "ids": b"".join(ids)}
+        fresh.update([head + report_id for (report_id,) in tx.run(inserting, values)])
+    return fresh
 
 
 def _inserting(table: Table) -> Callable[[Callable[[Table], Insert]], ReturningInsert[Any]]:
@@ -190,10 +232,10 @@ def _inserting(table: Table) -> Callable[[Callable[[Table], Insert]], ReturningI
         of_ids = table.c
         each = select(
             bindparam("task", type_=of_ids.task.type),
-            part_of("ids", number, _ID_SIZE),
             bindparam("day", type_=of_ids.day.type),
+            part_of("ids", number, _ID_SIZE),
         ).where(number >= 0)  # without WHERE, SQLite parses ON CONFLICT as a join's ON
-        columns = [of_ids.task, of_ids.report_id, of_ids.day]
+        columns = [of_ids.task, of_ids.day, of_ids.report_id]
         statement = insert(table).from_select(columns, each, include_defaults=False)
         return statement.on_conflict_do_nothing().returning(of_ids.report_id)
 
@@ -205,10 +247,14 @@ _INSERTING = {
 }
 
 
-def _known(tx: Transaction, table: Table, task: int, wanted: Sequence[bytes]) -> set[bytes]:
+def _known(
+    tx: Transaction, table: Table, task: int, dated: _Dated, keys: Iterable[bytes]
+) -> set[bytes]:
+    ids = table.c
     found: set[bytes] = set()
-    for start in range(0, len(wanted), _IDS_PER_QUERY):
-        some = wanted[start : start + _IDS_PER_QUERY]
-        query = select(table.c.report_id).where(table.c.task == task, table.c.report_id.in_(some))
-        found.update(tx.connection.execute(query).scalars())
+    for day, head, wanted in dated.parted(keys):
+        for start in range(0, len(wanted), _IDS_PER_QUERY):
+            some = ids.report_id.in_(wanted[start : start + _IDS_PER_QUERY])
+            query = select(ids.report_id).where(ids.task == task, ids.day == day, some)
+            found.update([head + each for each in tx.connection.execute(query).scalars()])
     return found

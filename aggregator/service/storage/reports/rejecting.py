@@ -95,6 +95,34 @@ def reject_late(tx: Transaction, task_id: bytes, buckets: Collection[bytes]) -> 
     )
 
 
+def reject_twins(tx: Transaction, task_id: bytes, job: int) -> None:
+    """Reject the reports of a job whose id an earlier one of it has.
+
+    The helper would refuse a request that names an id twice, with all the others. The rejected ids
+    are not remembered as such, since the first report with each may count.
+    """
+    seen: set[bytes] = set()
+    gone: Counter[bytes] = Counter()
+    groups = groups_of_job(tx, job)
+    rows = rows_of_groups(tx, groups)
+    for group in groups:
+        row = rows.get(group.id)
+        if row is None or not row.is_of(group.size, group.width):
+            continue
+        twins = []
+        ids = row.ids(group.width)
+        for place in group.places:
+            if ids[place] in seen:
+                twins.append(place)
+            seen.add(ids[place])
+        if twins:
+            take_away(tx, group, twins)
+            gone[group.bucket] += len(twins)
+    count_left(tx, tx.task_key(task_id), gone)
+    why = counted_reason(ReportError.REPORT_REPLAYED)
+    count_reports(tx, task_id, Stage.AGGREGATION, {why: gone.total()})
+
+
 def reject_given_up(tx: Transaction, task_id: bytes, job: int) -> None:
     """Drop and count the reports of a job that an operator has given up."""
     gone: Counter[bytes] = Counter()

@@ -95,6 +95,7 @@ def put_reports(
             tables.report_ids,
             task_id,
             arriving.arrivals,
+            [each.day for each in reports],
             arriving.closed,
             arriving.room,
             first_day,

@@ -90,7 +90,7 @@ def with_a_body(tmp_path: Path) -> tuple[Path, Path]:
     prio("task", "add", tmp_path / "task.toml", "--config", config)
     with open_aggregator(config) as party:
         body = bytes(LEAST_BYTES)
-        report = StoredReport(body[:16], unit(5), body)
+        report = StoredReport(body[:16], unit(5), 0, body)
         party.database.run_sync(
             "upload", lambda tx: put_reports(tx, TASK.task_id.value, [report], 9)
         )

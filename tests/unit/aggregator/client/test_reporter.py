@@ -168,12 +168,15 @@ def test_keys_are_asked_for_once_a_day(world: World) -> None:
     assert world.leader.gets == 4
 
 
-def test_a_report_sealed_to_keys_that_went_is_sealed_again_under_its_id(world: World) -> None:
+def test_a_report_sealed_to_keys_that_went_is_sealed_again_under_its_id_and_time(
+    world: World,
+) -> None:
     reporter = world.begin()
     reporter.put(1)
 
     def rotate(leader: ToldLeader, body: bytes) -> bytes:
         leader.keys(2)
+        world.clock.advance(3 * 86_400)
         return says(ReportError.OUTDATED_CONFIG)(leader, body)
 
     world.leader.turns = [rotate]

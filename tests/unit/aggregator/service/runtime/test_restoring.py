@@ -144,7 +144,7 @@ def test_they_are_charged_from_the_beginning_of_the_tasks_interval(
 
 def test_reports_that_wait_in_a_closed_unit_are_not_kept(store: Database, tmp_path: Path) -> None:
     task = with_task(store)
-    reports = [StoredReport(report_id(1), unit(3), body_of(1))]
+    reports = [StoredReport(report_id(1), unit(3), 0, body_of(1))]
     store.run_sync("up", lambda tx: put_reports(tx, task.task_id.value, reports, 100))
     assert presume(tmp_path).charges == 17
 
@@ -173,7 +173,7 @@ def test_a_task_whose_reports_name_no_batch_ends(store: Database, tmp_path: Path
     task = with_task(store, "leader_selected", max_releases=5)
     bucket = (1).to_bytes(8, "big") + bytes(24)
     put_bucket(store, task, bucket)
-    reports = [StoredReport(report_id(1), b"", body_of(1))]
+    reports = [StoredReport(report_id(1), b"", 0, body_of(1))]
     store.run_sync("up", lambda tx: put_reports(tx, task.task_id.value, reports, 100))
     assert presume(tmp_path).charges == 5
     assert charged(store)[0] == Batch(bucket, bucket)

@@ -98,7 +98,7 @@ class Race:
         while self.emptied < EMPTIED and not self._errors:
             ids = [report_id(number << 32 | count + each) for each in range(GROUP)]
             count += GROUP
-            sent = [StoredReport(each, unit(5), body_of(each)) for each in ids]
+            sent = [StoredReport(each, unit(5), 0, body_of(each)) for each in ids]
             errors = store.run_sync("put", partial(put_reports, **to_task(sent)))
             assert errors == [None] * GROUP
             self.stored += ids

@@ -200,7 +200,7 @@ def test_of_the_jobs_of_a_leader_that_selects_batches_those_of_the_newest_stay(
     store: Database, clock: ManualClock
 ) -> None:
     def fill(tx: Transaction, number: int) -> None:
-        put_reports(tx, TASK_ID, [StoredReport(report_id(number), b"", body_of(number))], 100)
+        put_reports(tx, TASK_ID, [StoredReport(report_id(number), b"", 0, body_of(number))], 100)
         bucket, room = batch_with_room(tx, TASK_ID, 2)
         assert room == 2 - number % 2
         create_aggregation_job(tx, TASK_ID, JobSize(1, 100), bucket=bucket)

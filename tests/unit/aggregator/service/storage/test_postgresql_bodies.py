@@ -157,7 +157,7 @@ def test_the_log_of_the_server_has_a_body_once(
         return int(tx.connection.exec_driver_sql(query).scalar_one())
 
     ids = [report_id(each) for each in range(count)]
-    sent = [StoredReport(each, unit(5), each + os.urandom(size - len(each))) for each in ids]
+    sent = [StoredReport(each, unit(5), 0, each + os.urandom(size - len(each))) for each in ids]
     before = store.run_sync("position", position)
     store.run_sync("put", lambda tx: put_reports(tx, TASK_ID, sent, MAX_REPORTS))
     uploaded = store.run_sync("position", position)

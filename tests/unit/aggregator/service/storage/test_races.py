@@ -438,7 +438,7 @@ def summed(store: Database) -> int:
 STORES: dict[str, Callable[[Transaction], object]] = {
     "upload": lambda tx: put_reports(tx, TASK_ID, new_reports([3]), MAX_REPORTS),
     "aggregated": lambda tx: admit(
-        tx, tables.aggregated_reports, TASK_ID, [(report_id(3), unit(5))], (), {}
+        tx, tables.aggregated_reports, TASK_ID, [(report_id(3), unit(5))], [0], (), {}
     ),
     "collection": lambda tx: create_collection_job(tx, TASK_ID, b"collect", units(0, 10)),
     "token": lambda tx: add_caller_token(tx, TASK_ID, bytes(32)),

@@ -88,7 +88,7 @@ def test_a_transaction_writes_one_row_for_each_bucket_and_a_job_claims_it_whole(
 def test_no_group_has_too_many_reports_or_bytes_but_one_alone_has_what_it_has() -> None:
     def sizes(count: int, width: int) -> list[int]:
         made = (each.to_bytes(16, "big") for each in range(count))
-        some = [StoredReport(each, b"", each + bytes(width - 16)) for each in made]
+        some = [StoredReport(each, b"", 0, each + bytes(width - 16)) for each in made]
         return [len(group) for group in packed(some)]
 
     assert sizes(1000, 100) == [400, 400, 200]
@@ -98,7 +98,7 @@ def test_no_group_has_too_many_reports_or_bytes_but_one_alone_has_what_it_has() 
 
 def test_a_body_that_does_not_begin_with_its_id_is_not_stored() -> None:
     with pytest.raises(ValueError, match="must begin with its id"):
-        list(packed([StoredReport(report_id(1), b"", body_of(2))]))
+        list(packed([StoredReport(report_id(1), b"", 0, body_of(2))]))
 
 
 def test_replays_are_left_out_of_the_row(store: Database) -> None:

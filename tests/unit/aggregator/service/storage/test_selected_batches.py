@@ -38,7 +38,7 @@ SIZE = 5
 def upload(store: Database, count: int, first: int = 0) -> None:
     """Upload reports that are in no bucket yet."""
     reports = [
-        StoredReport(report_id(number), b"", body_of(number))
+        StoredReport(report_id(number), b"", 0, body_of(number))
         for number in range(first, first + count)
     ]
     store.run_sync("upload", lambda tx: put_reports(tx, TASK_ID, reports, MAX_REPORTS))

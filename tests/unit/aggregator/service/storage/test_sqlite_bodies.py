@@ -98,7 +98,7 @@ def test_a_body_is_written_once_beside_the_log(store: Database, clock: ManualClo
     def put(number: int) -> None:
         ids = [report_id(size * number + each) for each in range(size)]
         rest = BODY - len(ids[0])
-        sent = [StoredReport(each, unit(number), each + os.urandom(rest)) for each in ids]
+        sent = [StoredReport(each, unit(number), 0, each + os.urandom(rest)) for each in ids]
         store.run_sync("put", lambda tx: put_reports(tx, TASK_ID, sent, MAX_REPORTS))
 
     def each(step: Callable[[int], object]) -> float:

@@ -104,7 +104,7 @@ def test_a_store_keeps_what_is_in_it_when_it_is_upgraded(
         return [
             error
             for table in (tables.report_ids, tables.aggregated_reports)
-            for error in admit(tx, table, TASK_ID, arrivals, (), {})
+            for error in admit(tx, table, TASK_ID, arrivals, [0] * 3, (), {})
         ]
 
     with closing(Database.open(url, Crypter([STORE_KEY]))) as store:

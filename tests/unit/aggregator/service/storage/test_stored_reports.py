@@ -184,7 +184,7 @@ def test_reports_of_different_sizes_are_in_different_jobs(store: Database) -> No
     """As if the sizes of a task's reports were changed: a job has reports of one width."""
     ids = [report_id(number) for number in range(4)]
     sent = [
-        StoredReport(each, unit(5), each + bytes(size))
+        StoredReport(each, unit(5), 0, each + bytes(size))
         for each, size in zip(ids, [1, 2, 1, 1], strict=True)
     ]
     store.run_sync("put", lambda tx: put_reports(tx, TASK_ID, sent, MAX_REPORTS))
@@ -210,8 +210,9 @@ def test_an_id_is_remembered_once_and_that_of_a_closed_batch_only_looked_up(
 
     def record(*arrivals: tuple[int, bytes]) -> list[ReportError | None]:
         ids = [(report_id(number), bucket) for number, bucket in arrivals]
+        days = [0] * len(ids)
         return store.run_sync(
-            "record", lambda tx: admit(tx, aggregated_reports, TASK_ID, ids, {closed}, {})
+            "record", lambda tx: admit(tx, aggregated_reports, TASK_ID, ids, days, {closed}, {})
         )
 
     open_ = unit(5)
@@ -273,7 +274,7 @@ def test_a_report_that_was_rejected_leaves_its_place_to_another(store: Database)
 def test_a_report_that_is_in_no_bucket_yet_is_in_no_batch(store: Database) -> None:
     for batch in (Batch(b"a" * 32, b"a" * 32), Batch(bytes(32), bytes(32))):
         store.run_sync("collect", lambda tx, b=batch: mark_collected(tx, TASK_ID, b))
-    waiting = StoredReport(report_id(1), b"", body_of(1))
+    waiting = StoredReport(report_id(1), b"", 0, body_of(1))
     assert store.run_sync("put", lambda tx: put_reports(tx, TASK_ID, [waiting], MAX_REPORTS)) == [
         STORED
     ]
