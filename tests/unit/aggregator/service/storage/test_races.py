@@ -1,5 +1,6 @@
 """Verbs that look before they write, called from eight connections at the same moment."""
 
+import dataclasses
 import hashlib
 import threading
 import time
@@ -473,7 +474,7 @@ def test_what_is_being_stored_while_its_task_is_forgotten_goes_too(
 
 
 def upload_without_bucket(store: Database, count: int) -> None:
-    reports = [type(each)(each.report_id, b"", each.body) for each in new_reports(range(count))]
+    reports = [dataclasses.replace(each, bucket=b"") for each in new_reports(range(count))]
     store.run_sync("upload", lambda tx: put_reports(tx, TASK_ID, reports, MAX_REPORTS))
 
 
