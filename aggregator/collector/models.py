@@ -258,6 +258,7 @@ class FoundString(DocumentModel):
     deviation: float
     low: float
     high: float
+    threshold: float = Field(description="The least count at which it is shown.")
 
 
 class HeldString(DocumentModel):

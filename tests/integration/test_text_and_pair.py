@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.cli.steward import survey_spell
-from aggregator.cli.steward.survey_words import TextWindow, text_windows
+from aggregator.cli.steward.survey_words import Looked, TextWindow, text_windows
 from aggregator.client.survey.asked_survey import AskedSurvey, read_survey
 from aggregator.client.survey.texts import spelled_of
 from aggregator.client.text.strings import fingerprint
@@ -102,7 +102,7 @@ class Held:
 
 
 def found_in(window: TextWindow, candidates: Sequence[str]) -> Mapping[str, object]:
-    return window.shown(candidates, every=False)[1]
+    return window.shown(Looked(candidates))[1]
 
 
 def named(document: Mapping[str, object]) -> dict[str, dict[str, float]]:
@@ -188,7 +188,7 @@ async def test_what_no_list_has_is_spelled_in_the_next_window_in_peoples_places(
         await pair.close()
     _, letters = asked.windows(folder)
     assert letters.people == 300
-    lines, document = letters.shown((), every=False)
+    lines, document = letters.shown(Looked())
     spelled = document["spelled"]
     assert isinstance(spelled, list)
     told = {each["fingerprint"]: each["name"] for each in spelled}

@@ -19,7 +19,7 @@ from aggregator.cli.steward.survey_making import check_people, planned_of, surve
 from aggregator.cli.steward.survey_results import end_in, print_table, print_texts
 from aggregator.cli.steward.survey_tasks import survey_of
 from aggregator.cli.steward.survey_texts import write_survey
-from aggregator.cli.steward.survey_words import text_windows
+from aggregator.cli.steward.survey_words import Looked, text_windows
 from aggregator.clock import SystemClock
 from aggregator.errors import LocalError
 from aggregator.service.config.constants import WAIT_SECONDS
@@ -166,4 +166,4 @@ def _collect(
     texts = text_windows(
         asked, {}, windows, lambda task: [each for each in collected if each.task == task]
     )
-    print_texts(texts, windows, TEXTS)
+    print_texts(texts, windows, Looked(TEXTS))

@@ -23,7 +23,7 @@ from aggregator.cli.steward.invited_counts import (
     invited_lines,
 )
 from aggregator.cli.steward.survey_tasks import MaybeTaskFile, Spelled, survey_of
-from aggregator.cli.steward.survey_words import strings_in, text_windows
+from aggregator.cli.steward.survey_words import Looked, strings_in, text_windows
 from aggregator.errors import ParameterError
 from aggregator.service.config.constants import WAIT_SECONDS
 from aggregator.untrusted_text import escaped, meant
@@ -94,7 +94,7 @@ def collect(
         asked, letters, windows, lambda task: [each for each in collected if each.task == task]
     )
     if as_json:
-        shown = _texts_document(texts) if asked.texts else {}
+        shown = _texts_document(texts, Looked()) if asked.texts else {}
         print(json.dumps(_document(made, troubles) | shown | invited_document(counts)))
     else:
         print_table(made)
@@ -122,9 +122,8 @@ def results(
             "to the last, all statements holding at once.",
         ),
     ] = False,
-    show: Annotated[
-        str | None,
-        typer.Option(metavar="QUESTION", help="Only what this question says.", show_default=False),
+    question: Annotated[
+        str | None, typer.Option(help="Only what this question says.", show_default=False)
     ] = None,
     window: Annotated[
         str | None,
@@ -142,10 +141,17 @@ def results(
         typer.Option(
             "--all",
             help="Try all 2^32 fingerprints, on all processors, in the latest window of each text "
-            "question or that of --window; lists then only name what is found. Takes minutes to "
-            "an hour.",
+            "question or that of --window. Strings of lists are named, and have a lower threshold. "
+            "Takes minutes to an hour.",
         ),
     ] = False,
+    show: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Strings whose counts are printed whatever they are, one on each line. Name them "
+            "before you look at any result: only then do their intervals hold. Repeatable."
+        ),
+    ] = None,
     spelled: Spelled = None,
     invited: Invited = None,
     now: Annotated[
@@ -174,13 +180,16 @@ def results(
     public, config = place_of(file, config, up)
     asked, meaning = survey_of(public)
     letters, windows = spelled_of(asked.texts, spelled or ()), meaning.windows
-    if not asked.texts and (words or every):
-        raise ParameterError(f"{'words' if words else 'all'}: the survey has no text question")
+    if not asked.texts and (words or every or show):
+        given = "words" if words else "all" if every else "show"
+        raise ParameterError(f"{given}: the survey has no text question")
     names = [*(each.name for each in meaning.sheet.questions), *asked.texts]
-    if show is not None and show not in names:
-        raise ParameterError(f"show: the survey has no question {show!r}{meant(show, names)}")
-    if changes and show in asked.texts:
-        raise ParameterError(f"changes: {show} is a text question, which has no figures")
+    if question is not None and question not in names:
+        raise ParameterError(
+            f"question: the survey has no question {question!r}{meant(question, names)}"
+        )
+    if changes and question in asked.texts:
+        raise ParameterError(f"changes: {question} is a text question, which has no figures")
     moment = datetime.now(UTC)
     start = None if window is None else start_of(windows, window, moment)
     if now:
@@ -194,25 +203,27 @@ def results(
         texts = text_windows(asked, letters, windows, collector.results)
         lists = collector.word_lists if words is None else words
     found = [each for each in found if start in (None, each.start)]
-    texts = [each for each in texts if start in (None, each.start) and show in (None, each.name)]
+    texts = [each for each in texts if start in (None, each.start)]
+    texts = [each for each in texts if question in (None, each.name)]
     counts = invited_counts(invited, asked, found)
     probability = parse_probability(confidence, "confidence")
     if changes:
-        print_changes(survey_results(found), probability, show)
+        print_changes(survey_results(found), probability, question)
         return
-    shown = [] if show in asked.texts else found
-    made = survey_results(shown).table(show, by=None, confidence=probability, jointly=jointly)
+    shown = [] if question in asked.texts else found
+    made = survey_results(shown).table(question, by=None, confidence=probability, jointly=jointly)
+    looked = Looked(strings_in(lists), strings_in(show or ()), every)
     if csv is not None:
         made.to_csv(csv)
     if parquet is not None:
         made.to_parquet(parquet)
     if as_json:
-        words_too = _texts_document(texts, strings_in(lists), every=every) if asked.texts else {}
+        words_too = _texts_document(texts, looked) if asked.texts else {}
         print(json.dumps(_document(made) | words_too | invited_document(counts)))
     elif csv is None and parquet is None:
         _say_if_none([*shown, *texts], start)
         print_table(made)
-        print_texts(texts, windows, strings_in(lists), every=every)
+        print_texts(texts, windows, looked)
         print(*invited_lines(counts, windows), sep="\n", end="\n" if counts else "")
 
 
@@ -273,29 +284,21 @@ def end_in(troubles: "Sequence[Trouble]") -> None:
         raise SystemExit(faults.PEER)
 
 
-def print_texts(
-    texts: "Sequence[TextWindow]",
-    windows: "Windows",
-    strings: Sequence[str],
-    *,
-    every: bool = False,
-) -> None:
-    """Print which strings people wrote, or with `every` all that can be found of the last window.
+def print_texts(texts: "Sequence[TextWindow]", windows: "Windows", looked: Looked) -> None:
+    """Print which strings people wrote, or all that can be found of the last window.
 
     What some tasks have not collected is named in standard error.
     """
-    for each in _latest(texts) if every else texts:
+    for each in _latest(texts) if looked.every else texts:
         if each.is_whole:
-            print(each.heading(windows), *each.shown(strings, every=every)[0], sep="\n")
+            print(each.heading(windows), *each.shown(looked)[0], sep="\n")
         else:
             print(f"prio: {each.heading(windows)}", file=sys.stderr)
 
 
-def _texts_document(
-    texts: "Sequence[TextWindow]", strings: Sequence[str] = (), *, every: bool = False
-) -> dict[str, object]:
-    shown = [each for each in (_latest(texts) if every else texts) if each.is_whole]
-    return {"texts": [each.shown(strings, every=every)[1] for each in shown]}
+def _texts_document(texts: "Sequence[TextWindow]", looked: Looked) -> dict[str, object]:
+    shown = [each for each in (_latest(texts) if looked.every else texts) if each.is_whole]
+    return {"texts": [each.shown(looked)[1] for each in shown]}
 
 
 def _latest(texts: "Sequence[TextWindow]") -> "list[TextWindow]":

@@ -20,9 +20,17 @@ if TYPE_CHECKING:
     from aggregator.collector import Collected
     from aggregator.protocol.task import Task
     from aggregator.steward.survey import Windows
-    from aggregator.steward.text.candidates import Listed
-    from aggregator.steward.text.decode import Decoded
+    from aggregator.steward.text.decode import Decoded, Found
     from aggregator.steward.text.spelled import Spelled
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Looked:
+    """What is looked for: strings of lists, those to show whatever their count, or everything."""
+
+    strings: "Sequence[str]" = ()
+    show: "Sequence[str]" = ()
+    every: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -56,13 +64,12 @@ class TextWindow:
         """How many people took part, each in one of the tasks."""
         return sum(each.batch().report_count for each in self.collected)
 
-    def shown(self, strings: Sequence[str], *, every: bool) -> tuple[list[str], dict[str, object]]:
+    def shown(self, looked: "Looked") -> tuple[list[str], dict[str, object]]:
         """Return what people wrote as lines and as JSON, if all tasks have a result.
 
-        Without strings, and unless `every` fingerprint is tried, only letters have names.
+        Where nothing is looked for, only letters have names.
         """
         from aggregator.client.text.spelling import Spelling
-        from aggregator.steward.text.candidates import Listed
         from aggregator.steward.text.found_strings import decoded_document
         from aggregator.steward.text.released import released_tables
         from aggregator.steward.text.spelled import spelled
@@ -73,10 +80,9 @@ class TextWindow:
         if isinstance(self.asked, Spelling):
             named = spelled(self.asked, tables)
             return _spelled_lines(named), head | _spelled_document(named)
-        if not strings and not every:
+        if not (looked.strings or looked.show or looked.every):
             return ["  name strings with --words FILE, or find all with --all"], head
-        listed = Listed(strings, self.asked.meaning) if strings else None
-        decoded = _decoded(self.asked, tables, listed, every=every)
+        decoded = _decoded(self.asked, tables, looked)
         return _decoded_lines(decoded), head | decoded_document(decoded)
 
 
@@ -119,24 +125,20 @@ def strings_in(lists: Iterable[Path]) -> list[str]:
 
 
 def _decoded(
-    question: "TextQuestion",
-    tables: "npt.NDArray[np.int64]",
-    listed: "Listed | None",
-    *,
-    every: bool,
+    question: "TextQuestion", tables: "npt.NDArray[np.int64]", looked: Looked
 ) -> "Decoded":
-    """Decode with a list, or with all fingerprints and a progress bar that shows each pass."""
+    """Decode; if all fingerprints are tried, with a progress bar that shows each pass."""
     from rich.console import Console
     from rich.progress import Progress
 
-    from aggregator.steward.text.candidates import Enumerated
+    from aggregator.steward.text.candidates import Listed, candidates_of
     from aggregator.steward.text.decode import decode
 
-    if listed is not None and not every:
-        return decode(question.hashes, tables, listed)
-    candidates = Enumerated(lists=listed)
+    lists, show = (Listed.of(each, question.meaning) for each in (looked.strings, looked.show))
+    candidates = candidates_of(lists, show, every=looked.every)
     console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+    is_shown = looked.every and console.is_terminal
+    with Progress(console=console, transient=True, disable=not is_shown) as progress:
         bar = progress.add_task("pass 1", total=candidates.count)
         tried = 0
 
@@ -146,24 +148,29 @@ def _decoded(
             passes, rest = divmod(tried, candidates.count)
             progress.update(bar, completed=rest, description=f"pass {passes + 1}")
 
-        return decode(question.hashes, tables, candidates, progress=advance)
+        return decode(question.hashes, tables, candidates, show=show, progress=advance)
 
 
 def _decoded_lines(decoded: "Decoded") -> list[str]:
+    from aggregator.steward.text.found_strings import found_in_words
+
+    rest = f"no answer: {decoded.no_answer:,.0f}; answers not explained: {decoded.unexplained:,.0f}"
+    return [
+        *map(_counted, decoded.found),
+        *found_in_words(decoded),
+        *(["shown whatever their count:"] if decoded.shown else []),
+        *map(_counted, decoded.shown),
+        rest,
+    ]
+
+
+def _counted(found: "Found") -> str:
     from aggregator.dp.utility import PERCENT
     from aggregator.steward.text.found_strings import name_of
 
-    lines = [
-        f"  {name_of(each)}: {each.count:,.0f} ({each.low:,.0f} to {each.high:,.0f}, {PERCENT})"
-        for each in decoded.found
-    ]
-    false = f"{decoded.expected_false:.2g} are expected to be strings that nobody wrote"
-    rest = f"no answer: {decoded.no_answer:,.0f}; answers not explained: {decoded.unexplained:,.0f}"
-    return [
-        *lines,
-        f"{len(decoded.found)} found of {decoded.candidates:,} candidates, of which {false}",
-        rest,
-    ]
+    return (
+        f"  {name_of(found)}: {found.count:,.0f} ({found.low:,.0f} to {found.high:,.0f}, {PERCENT})"
+    )
 
 
 def _spelled_lines(named: "Spelled") -> list[str]:

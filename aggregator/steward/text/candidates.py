@@ -50,16 +50,22 @@ class Listed:
                 self._names[found] = (*self._names.get(found, ()), normal)
         if not self._names:
             raise ParameterError("candidates: there must be at least one string")
-        self._prints = np.fromiter(self._names, np.uint32, len(self._names))
+        self.prints: Prints = np.fromiter(self._names, np.uint32, len(self._names))
+
+    @classmethod
+    def of(cls, strings: Iterable[str], meaning: bytes) -> "Listed | None":
+        """Return the strings, or None if none are given."""
+        given = list(strings)
+        return cls(given, meaning) if given else None
 
     @property
     def count(self) -> int:
         """How many fingerprints are tried."""
-        return len(self._prints)
+        return len(self.prints)
 
     def chunks(self) -> Iterator[Prints]:
         """Return an iterator over all fingerprints, from the start."""
-        return (self._prints[at : at + _CHUNK] for at in range(0, self.count, _CHUNK))
+        return (self.prints[at : at + _CHUNK] for at in range(0, self.count, _CHUNK))
 
     @property
     def lists(self) -> "Listed":
@@ -70,6 +76,10 @@ class Listed:
     def named(self) -> int:
         """How many strings there are: any may share a held string's fingerprint."""
         return sum(map(len, self._names.values()))
+
+    def have(self, prints: Prints) -> npt.NDArray[np.bool_]:
+        """Return which fingerprints are of strings in the lists."""
+        return np.isin(prints, self.prints)
 
     def names(self, found: int) -> tuple[str, ...]:
         """Return the strings with this fingerprint."""
@@ -96,3 +106,17 @@ class Enumerated:
         end = self.first + self.count
         for at in range(self.first, end, _CHUNK):
             yield np.arange(at, min(at + _CHUNK, end), dtype=np.uint32)
+
+
+def candidates_of(lists: Listed | None, show: Listed | None, *, every: bool) -> Candidates:
+    """Return what to try: lists, or with `every` all fingerprints, of which lists name some.
+
+    Without either it is the strings to show whatever their count. Raises `ParameterError` if there
+    are none.
+    """
+    if every:
+        return Enumerated(lists=lists)
+    found = lists or show
+    if found is None:
+        raise ParameterError("candidates: there must be at least one string")
+    return found

@@ -7,11 +7,15 @@ would pass that nobody holds. Then the counts of all strings found so far are fi
 least squares and subtracted, so that the next pass can look lower. The threshold falls by four
 tenths a pass, until the exact law of the remaining tables forbids it. A string whose fitted count
 is below the last threshold is dropped again.
+
+Where lists name some of very many candidates, passes over the lists alone follow, on tables from
+which everything found is subtracted. They go down to a threshold of their own, which is lower:
+fewer strings could pass it that nobody holds.
 """
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from statistics import NormalDist
 from typing import Final
 
@@ -21,7 +25,7 @@ import numpy.typing as npt
 from aggregator.client.text.hashing import NO_ANSWER, TextHashes
 from aggregator.client.text.strings import FINGERPRINTS
 from aggregator.errors import ParameterError
-from aggregator.steward.text.candidates import Candidates, Prints
+from aggregator.steward.text.candidates import Candidates, Listed, Prints
 from aggregator.steward.text.fit import Fit
 from aggregator.steward.text.laws import Clip, Floats, least_threshold
 from aggregator.steward.text.plan import FALSE_STRINGS
@@ -42,8 +46,9 @@ _NEVER: Final = 1e-15
 class Found:
     """A string that people hold, by its fingerprint.
 
-    It has no names if only fingerprints were tried. The count is an estimate, with its standard
-    deviation and an interval, by the normal law of an estimate that passed.
+    It has no names if it is in no list. The count is an estimate, with its standard deviation and
+    an interval, by the normal law of an estimate that passed the threshold. A string that is shown
+    whatever its count has no threshold, and perhaps nobody holds it.
     """
 
     fingerprint: int
@@ -52,6 +57,16 @@ class Found:
     deviation: float
     low: float
     high: float
+    threshold: float | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tried:
+    """What some candidates had to pass; see `Decoded`."""
+
+    candidates: int
+    threshold: float
+    expected_false: float
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -59,13 +74,16 @@ class Decoded:
     """What a set of releases shows.
 
     Attributes:
-        found: The strings, those held by most people first.
+        found: The strings that passed, those held by most people first.
         candidates: How many fingerprints were tried.
         threshold: The least score at which a string counts as held.
         expected_false: How many of the found strings nobody holds, by expectation: empty strings
             that passed, in all passes, and strings that share a fingerprint with a held one.
         no_answer: How many gave no answer, estimated.
-        unexplained: How many people gave an answer that was not found, estimated.
+        unexplained: How many people gave an answer that is not shown, estimated.
+        listed: The same of strings in lists, if others were tried too. Then `threshold` is that of
+            strings in no list; the other numbers above are of both.
+        shown: The strings to show whatever their count, those of the highest counts first.
     """
 
     found: tuple[Found, ...]
@@ -74,6 +92,8 @@ class Decoded:
     expected_false: float
     no_answer: float
     unexplained: float
+    listed: Tried | None = None
+    shown: tuple[Found, ...] = ()
 
 
 def decode(
@@ -83,6 +103,7 @@ def decode(
     *,
     false: float = FALSE_STRINGS,
     confidence: float = 0.95,
+    show: Listed | None = None,
     most_found: int = MOST_FOUND,
     progress: Callable[[int], None] | None = None,
 ) -> Decoded:
@@ -92,15 +113,18 @@ def decode(
         hashes: The question's hashes.
         tables: A row for each task: its histogram as it was released, with its noise.
         candidates: The strings to try.
-        false: How many empty strings may be expected to pass in the last pass.
+        false: How many empty strings may be expected to pass in the last pass, of the candidates
+            and, if other candidates are tried too, of those in lists.
         confidence: The confidence of each interval.
+        show: Strings to show whatever their count. Their intervals only hold if they were named
+            before anybody looked at the tables.
         most_found: The most strings to fit together, in a matrix with a row for each.
         progress: Called with the number of fingerprints tried since its last call; every pass tries
             all of them. If it raises, the search ends.
 
     Raises:
-        ParameterError: The tables have the wrong shape, an argument is out of range, or more than
-            `most_found` strings pass.
+        ParameterError: The tables have the wrong shape, an argument is out of range, more strings
+            are to be shown than a task has buckets, or more than `most_found` strings pass.
     """
     if tables.shape != (hashes.tasks, hashes.length):
         raise ParameterError(
@@ -111,8 +135,14 @@ def decode(
         raise ParameterError(f"false must be above 0 and at most 1, not {false}")
     if not 0 < confidence < 1:
         raise ParameterError(f"confidence must be between 0 and 1, not {confidence}")
+    if show is not None and show.count > hashes.buckets:
+        raise ParameterError(
+            f"show: may have as many strings as a task has buckets, {hashes.buckets:,}, and has "
+            f"{show.count:,}"
+        )
     advance = progress or (lambda _: None)
-    return _Decoder(hashes, tables, candidates, false, advance, most_found).run(confidence)
+    decoder = _Decoder(hashes, tables, candidates, false, advance, most_found)
+    return decoder.run(confidence, show)
 
 
 class _Decoder:
@@ -137,53 +167,92 @@ class _Decoder:
         self.counts: Floats = np.zeros(0)
         self.fit = Fit(hashes, self.prints)
         self.left = self.tables
-        self.expected = 0.0
 
-    def run(self, confidence: float) -> Decoded:
-        """Return what all passes find."""
-        # A string is held by no more people than all tasks' largest buckets hold together.
-        threshold = float(self.tables.max(axis=1).sum())
-        for _ in range(_MOST_PASSES):
-            threshold, is_least = self._next_threshold(FALL * threshold)
-            grew = self._pass(threshold)
-            if is_least and not grew:
-                break
-        while len(self.counts) and self.counts.min() < threshold:
-            self._fit(self.prints[self.counts >= threshold])
-        deviations = self._deviations()
-        order = np.argsort(-self.counts, kind="stable")
-        rows = zip(self.prints[order], self.counts[order], deviations[order], strict=True)
-        found = tuple(self._row(*row, threshold, confidence) for row in rows)
-        lists = self.candidates.lists
-        shared = 0 if lists is None else lists.named * len(found) / FINGERPRINTS
+    def run(self, confidence: float, show: Listed | None = None) -> Decoded:
+        """Return what all passes find, and the counts of strings to show whatever they are."""
+        lists, listed = self.candidates.lists, None
+        every = self._passes(self.candidates)
+        if lists is not None and lists is not self.candidates:
+            listed = self._passes(lists)
+        if show is not None:
+            self._fit(np.union1d(self.prints, show.prints))
+        floors = self._floors(every, listed, show)
+        while (is_low := self.counts < floors).any():
+            self._fit(self.prints[~is_low])
+            floors = floors[~is_low]
+        deviations, order = self._deviations(), np.argsort(-self.counts, kind="stable")
+        known = [each for each in (lists, show) if each is not None]
+        every_found = [
+            _found(found, count, deviation, floor, confidence, known)
+            for found, count, deviation, floor in zip(
+                self.prints[order].tolist(),
+                self.counts[order].tolist(),
+                deviations[order].tolist(),
+                floors[order].tolist(),
+                strict=True,
+            )
+        ]
+        shared = 0.0 if lists is None else lists.named * len(every_found) / FINGERPRINTS
+        false = every.expected_false + shared
+        if lists is not None and listed is not None:
+            false += listed.expected_false
+            early = every.expected_false * lists.count / self.candidates.count
+            of_lists = listed.expected_false + early + shared
+            listed = dataclasses.replace(listed, expected_false=of_lists)
         return Decoded(
-            found,
+            tuple(each for each in every_found if each.threshold is not None),
             self.candidates.count,
-            threshold,
-            self.expected + shared,
+            every.threshold,
+            false,
             self.no_answer,
             self.people - float(self.counts.sum()),
+            listed,
+            tuple(each for each in every_found if each.threshold is None),
         )
 
-    def _next_threshold(self, wanted: float) -> tuple[float, bool]:
+    def _passes(self, candidates: Candidates) -> Tried:
+        """Take all that can be found of these candidates; return what they had to pass."""
+        # A string is held by no more people than all tasks' largest buckets hold together.
+        threshold, false = float(self.left.max(axis=1).sum()), 0.0
+        for _ in range(_MOST_PASSES):
+            threshold, is_least = self._next_threshold(FALL * threshold, candidates.count)
+            false += self._expected_false(threshold, candidates.count)
+            grew = self._pass(threshold, candidates)
+            if is_least and not grew:
+                break
+        return Tried(candidates.count, threshold, false)
+
+    def _floors(self, every: Tried, listed: Tried | None, show: Listed | None) -> Floats:
+        """Return the least count at which each string of the fit is shown."""
+        floors = np.full(len(self.prints), every.threshold)
+        if listed is not None and self.candidates.lists is not None:
+            floors[self.candidates.lists.have(self.prints)] = listed.threshold
+        if show is not None:
+            floors[show.have(self.prints)] = -math.inf
+        return floors
+
+    def _next_threshold(self, wanted: float, candidates: int) -> tuple[float, bool]:
         """Return the threshold of the next pass, and whether no lower one is allowed."""
+
+        def expected(threshold: float) -> float:
+            return self._expected_false(threshold, candidates)
+
         # The unit is a person: however small the remainders, the deviation is at least 1.
         deviation = max(1.0, math.sqrt(self.hashes.tasks * float(self.left.var())))
-        if wanted > deviation and self._expected_false(wanted) <= self.false:
+        if wanted > deviation and expected(wanted) <= self.false:
             return wanted, False
-        return least_threshold(self._expected_false, self.false, deviation), True
+        return least_threshold(expected, self.false, deviation), True
 
-    def _expected_false(self, threshold: float) -> float:
+    def _expected_false(self, threshold: float, candidates: int) -> float:
         clip = Clip(threshold, self.hashes.tasks)
-        return self.candidates.count * clip.chance([clip.law(row) for row in self.left])
+        return candidates * clip.chance([clip.law(row) for row in self.left])
 
-    def _pass(self, threshold: float) -> bool:
+    def _pass(self, threshold: float, candidates: Candidates) -> bool:
         """Take the candidates that reach the threshold; return whether any of them is new."""
         clip = Clip(threshold, self.hashes.tasks)
         units = clip.units(self.left)
         level = clip.level(float(units.mean(axis=1).sum()))
-        self.expected += self._expected_false(threshold)
-        reached = reaching(self.hashes, units, level, self.candidates, self.progress)
+        reached = reaching(self.hashes, units, level, candidates, self.progress)
         fresh = np.setdiff1d(reached, self.prints)
         if not len(fresh):
             return False
@@ -220,29 +289,36 @@ class _Decoder:
         deviations: Floats = tasks * np.sqrt(variances)
         return deviations
 
-    def _row(
-        self, found: int, count: float, deviation: float, threshold: float, confidence: float
-    ) -> Found:
-        low, high = interval(count, deviation, threshold, confidence)
-        lists = self.candidates.lists
-        names = () if lists is None else lists.names(int(found))
-        return Found(int(found), names, count, deviation, low, min(high, 1e300))
+
+def _found(
+    found: int,
+    count: float,
+    deviation: float,
+    floor: float,
+    confidence: float,
+    known: Sequence[Listed],
+) -> Found:
+    threshold = floor if math.isfinite(floor) else None
+    low, high = interval(count, deviation, threshold, confidence)
+    names = tuple(dict.fromkeys(name for each in known for name in each.names(found)))
+    return Found(found, names, count, deviation, low, min(high, 1e300), threshold)
 
 
 def interval(
-    count: float, deviation: float, threshold: float, confidence: float
+    count: float, deviation: float, threshold: float | None, confidence: float
 ) -> tuple[float, float]:
     """Return an interval for a count, given that only estimates above the threshold are shown.
 
-    A truth is ruled out if, among the estimates that pass, one this high or one this low has less
-    than half the allowed probability of a miss. The law is taken to be normal.
+    Without a threshold it is the usual one, from 0 on. A truth is ruled out if, among the estimates
+    that pass, one this high or one this low has less than half the allowed probability of a miss.
+    The law is taken to be normal.
     """
     half_miss = (1 - confidence) / 2
     normal = NormalDist()
 
     def below(truth: float) -> float:
         """Return the chance that an estimate that passes is as small as this one."""
-        passing = normal.cdf((truth - threshold) / deviation)
+        passing = 1.0 if threshold is None else normal.cdf((truth - threshold) / deviation)
         if passing < _NEVER:
             return 1.0
         return 1 - normal.cdf((truth - count) / deviation) / passing
@@ -253,6 +329,7 @@ def interval(
             low, high = (middle, high) if below(middle) > chance else (low, middle)
         return high
 
-    widest = 10 * deviation
-    low = where(1 - half_miss, 0.0, max(count, 0.0) + widest)
-    return low, where(half_miss, low, count + widest)
+    widest = max(count, 0.0) + 10 * deviation
+    # Exactly 0 where that is possible: perhaps nobody holds a string that is shown in any case.
+    low = 0.0 if below(0.0) <= 1 - half_miss else where(1 - half_miss, 0.0, widest)
+    return low, where(half_miss, low, widest)

@@ -20,7 +20,7 @@ from aggregator.dp.laws import DiscreteLaplaceLaw
 from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
-from aggregator.steward.text.candidates import Listed
+from aggregator.steward.text.candidates import Listed, candidates_of
 from aggregator.steward.text.decode import Decoded, Found, decode, interval
 from aggregator.steward.text.text_tasks import TextTasks
 from aggregator.untrusted_text import escaped
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _AGGREGATORS = 2
-_METHOD = "normal law, given that it passed"
+_METHOD = "normal law"
 
 
 def name_of(found: Found) -> str:
@@ -38,8 +38,12 @@ def name_of(found: Found) -> str:
 
 
 def decoded_document(decoded: Decoded) -> dict[str, object]:
-    """Return what was found, as members of a JSON document."""
-    return {
+    """Return what was found, as members of a JSON document.
+
+    Only if they were asked for, it has `listed` (where lists had a threshold of their own) and
+    `shown` (strings that are shown whatever their count).
+    """
+    document: dict[str, object] = {
         "confidence": "19/20",
         "found": [dataclasses.asdict(each) for each in decoded.found],
         "candidates": decoded.candidates,
@@ -48,31 +52,58 @@ def decoded_document(decoded: Decoded) -> dict[str, object]:
         "no_answer": decoded.no_answer,
         "unexplained": decoded.unexplained,
     }
+    if decoded.listed is not None:
+        document["listed"] = dataclasses.asdict(decoded.listed)
+    if decoded.shown:
+        document["shown"] = [dataclasses.asdict(each) for each in decoded.shown]
+    return document
+
+
+def found_in_words(decoded: Decoded) -> list[str]:
+    """Return how many strings of each kind were found, and how many of them may be false."""
+    found, listed = len(decoded.found), decoded.listed
+    if listed is None:
+        return [_found_of(found, decoded.candidates, "candidates", decoded.expected_false)]
+    named = sum(bool(each.names) for each in decoded.found)
+    others = decoded.expected_false - listed.expected_false
+    of_lists = f"listed candidates (threshold {listed.threshold:,.0f})"
+    of_others = f"other candidates (threshold {decoded.threshold:,.0f})"
+    return [
+        _found_of(named, listed.candidates, of_lists, listed.expected_false),
+        _found_of(found - named, decoded.candidates - listed.candidates, of_others, others),
+    ]
+
+
+def _found_of(found: int, candidates: int, what: str, false: float) -> str:
+    return (
+        f"{found} found of {candidates:,} {what}, of which {false:.2g} are expected to be strings "
+        "that nobody wrote"
+    )
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Held(Quantity):
-    """How many people hold a string that was found; strings below the threshold are not shown.
+    """How many people hold a string that was found, or that is shown whatever its count.
 
     `source` is the noise of the release, which all its strings share.
     """
 
     found: Found
-    threshold: float
     source: Source
 
     @property
     @override
     def estimate(self) -> Fraction:
-        """An estimate that is more often too large than too small, given that it is shown."""
+        """An estimate: of a found string, more often too large than too small."""
         return Fraction(self.found.count)
 
     @override
     def interval(self, confidence: Fraction = DEFAULT_CONFIDENCE) -> ConfidenceInterval:
         check_confidence(confidence)
         found = self.found
-        low, high = interval(found.count, found.deviation, self.threshold, float(confidence))
-        return ConfidenceInterval(Fraction(low), Fraction(high), confidence, _METHOD)
+        low, high = interval(found.count, found.deviation, found.threshold, float(confidence))
+        passed = "" if found.threshold is None else f", given that it passed {found.threshold:.4g}"
+        return ConfidenceInterval(Fraction(low), Fraction(high), confidence, _METHOD + passed)
 
     @override
     def sources(self) -> frozenset[Source]:
@@ -88,7 +119,13 @@ class Words:
 
     @classmethod
     def of_documents(
-        cls, tasks: Iterable[Task], documents: Iterable[object], strings: Iterable[str]
+        cls,
+        tasks: Iterable[Task],
+        documents: Iterable[object],
+        strings: Iterable[str] = (),
+        *,
+        show: Iterable[str] = (),
+        every: bool = False,
     ) -> "Words":
         """Return which of some strings people wrote.
 
@@ -98,16 +135,22 @@ class Words:
                 all of one window. `documents_in` reads them from a file's text.
             strings: The candidates. Others can be tried at any time: nobody is asked, and it costs
                 no privacy. But trying lists until a string passes counts as trying them all.
+            show: Strings to show whatever their count, at most as many as a task has buckets. Name
+                them before you look at any result: only then do their intervals hold.
+            every: Whether to try all fingerprints, which takes minutes to an hour. Strings that are
+                no candidates then have no name, and a higher threshold than these.
 
         Raises:
             ParameterError: The tasks are not those of one question, the documents are not of one
-                window of it, or there is no string.
+                window of it, there is no string, or there are too many to show.
         """
-        if isinstance(strings, str):
-            raise ParameterError("strings: must be several; give one as a list with one string")
+        for name, given in (("strings", strings), ("show", show)):
+            if isinstance(given, str):
+                raise ParameterError(f"{name}: must be several; give one as a list with one string")
         asked = TextTasks.of(tasks)
-        listed = Listed(strings, asked.hashes.meaning)
-        return cls(asked, decode(asked.hashes, asked.tables(documents), listed))
+        lists, shown = (Listed.of(each, asked.hashes.meaning) for each in (strings, show))
+        candidates = candidates_of(lists, shown, every=every)
+        return cls(asked, decode(asked.hashes, asked.tables(documents), candidates, show=shown))
 
     @property
     def title(self) -> str:
@@ -118,6 +161,11 @@ class Words:
     def found(self) -> tuple[Found, ...]:
         """Strings that people wrote, those written by most people first."""
         return self.decoded.found
+
+    @property
+    def shown(self) -> tuple[Found, ...]:
+        """Strings that are shown whatever their count, those of the highest counts first."""
+        return self.decoded.shown
 
     @property
     def candidates(self) -> int:
@@ -146,18 +194,19 @@ class Words:
 
     @property
     def quantities(self) -> list[Held]:
-        """How many people wrote each found string, as quantities to compare.
+        """How many people wrote each string, as quantities to compare: `found`, then `shown`.
 
         They share the noise of one release, and people keep to their task in all windows. So joint
         intervals are by Bonferroni, and differences are bounded by both intervals.
         """
         law = DiscreteLaplaceLaw(_AGGREGATORS, 2 / self.asked.epsilon)
         source = Source(("text", self.asked.hashes.meaning), law)
-        threshold = self.decoded.threshold
-        return [Held(each, threshold, source, label=name_of(each)) for each in self.found]
+        return [Held(each, source, label=name_of(each)) for each in (*self.found, *self.shown)]
 
     def table(self, confidence: Fraction = DEFAULT_CONFIDENCE, *, jointly: bool = False) -> Table:
-        """Return the found strings in one table, each with its interval.
+        """Return the strings in one table, each with its interval.
+
+        What an interval depends on stands in its row's `method`.
 
         Args:
             confidence: The confidence of each interval by itself, or of all at once.
@@ -190,8 +239,7 @@ class Words:
     def __repr__(self) -> str:
         """Show how many strings were found, and how sure that is."""
         return (
-            f"{self.title}: {len(self.found)} found of {self.candidates:,} candidates, of which "
-            f"{self.expected_false:.2g} are expected to be strings that nobody wrote; no answer: "
+            f"{self.title}: {'; '.join(found_in_words(self.decoded))}; no answer: "
             f"{self.no_answer:,.0f}; answers not explained: {self.unexplained:,.0f}"
         )
 

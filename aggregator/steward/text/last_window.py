@@ -126,7 +126,7 @@ def last_window(text: str) -> LastWindow:
     if is_page:
         return _window_in(document)
     if len(names) != 1:
-        raise ParameterError("found: must have one text question; --show QUESTION chooses it")
+        raise ParameterError("found: must have one text question; --question chooses it")
     return last_windows(text, names)[names.pop()]
 
 
@@ -163,12 +163,13 @@ def newest_windows(text: str, names: Iterable[str]) -> dict[str, Any]:
 
 def _window_in(document: Any) -> LastWindow:  # noqa: ANN401  JSON of anything
     try:
-        found = [(float(each["count"]), float(each["deviation"])) for each in document["found"]]
+        every = [*document["found"], *document.get("shown", ())]
+        found = [(float(each["count"]), float(each["deviation"])) for each in every]
         numbers = [float(document[name]) for name in ("threshold", "no_answer", "unexplained")]
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
         raise ParameterError(_NOT_ONE) from None
-    every = [*numbers, *(each for pair in found for each in pair)]
-    if not all(math.isfinite(each) and abs(each) <= _MOST_PEOPLE for each in every):
+    together = [*numbers, *(each for pair in found for each in pair)]
+    if not all(math.isfinite(each) and abs(each) <= _MOST_PEOPLE for each in together):
         raise ParameterError(_NOT_ONE)
     threshold, no_answer, unexplained = numbers
     deviation = max((each for _, each in found), default=0.0)

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -20,13 +21,14 @@ from aggregator.protocol.permit_lists import listed, write_lists
 from aggregator.protocol.task import Task
 from aggregator.steward.survey import Meaning
 from aggregator.steward.survey.invitations import Invitations
+from aggregator.steward.text.last_window import last_windows
 from tests.support.collector_world import MONDAY, WEEK, CollectorWorld
 from tests.support.commands import Done, run_here
 from tests.support.entropy import SeededEntropy
 from tests.support.ports import free_ports
 from tests.support.survey_folders import write_survey_folder
 from tests.support.surveys import VISITS, department
-from tests.support.text import Fingerprints, released
+from tests.support.text import Fingerprints, released, some_prints
 from tests.support.texts import WORD
 
 TASKS = 8
@@ -178,9 +180,9 @@ def test_a_survey_with_other_questions_shows_their_figures_and_then_the_words(
     document = json.loads(one.stdout)
     assert {row["window"] for row in document["rows"]} == {"2021-02-08 to 2021-02-14"}
     assert [each["start"] for each in document["texts"]] == ["2021-02-08T00:00:00+00:00"]
-    only = asked.results("--words", words, "--show", "drink", "--json")
+    only = asked.results("--words", words, "--question", "drink", "--json")
     assert [len(json.loads(only.stdout)[name]) for name in ("rows", "texts")] == [0, 2]
-    only = asked.results("--words", words, "--show", "department", "--json")
+    only = asked.results("--words", words, "--question", "department", "--json")
     assert len(json.loads(only.stdout)["rows"]) > 0
     assert json.loads(only.stdout)["texts"] == []
 
@@ -207,6 +209,56 @@ def test_what_is_in_no_list_is_counted_by_its_fingerprint_in_the_latest_window(
     by_list = asked.results("--words", words).stdout
     assert "no list" not in by_list
     assert by_list.count("people took part") == 2
+
+
+def test_what_a_list_has_and_what_it_has_not_are_told_apart_with_a_threshold_for_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what was named before looking is shown, with the count that it has by itself."""
+    asked = Asked(tmp_path)
+    asked.begin()
+    asked.release({"tea": 4000, "kvass": 2000, "water": 150})
+    words, show = tmp_path / "words.txt", tmp_path / "show.txt"
+    words.write_text("tea\ncoffee\n")
+    show.write_text("water\nmilk\n")
+    meaning = asked.survey.texts["drink"][0].meaning
+    held = np.array([fingerprint(each, meaning) for each in ("tea", "kvass")], np.uint32)
+    prints = np.concatenate([held, some_prints(5000, np.random.default_rng(1))])
+    monkeypatch.setattr(
+        "aggregator.steward.text.candidates.Enumerated", functools.partial(Fingerprints, prints)
+    )
+    arguments = ("--words", words, "--all", "--show", show)
+    lines = asked.results(*arguments).stdout.splitlines()
+    assert [line.split(":")[0].strip() for line in lines[1:3]] == [
+        "tea",
+        f"in no list (fingerprint {held[1]:08x})",
+    ]
+    assert re.fullmatch(r"1 found of 2 listed candidates \(threshold \d+\), of which .*", lines[3])
+    assert re.fullmatch(r"1 found of 5,000 other candidates \(threshold \d+\), .*", lines[4])
+    assert [line.split(":")[0].strip() for line in lines[5:8]] == [
+        "shown whatever their count",
+        "water",
+        "milk",
+    ]
+    (document,) = json.loads(asked.results(*arguments, "--json").stdout)["texts"]
+    listed, thresholds = document["listed"], [each["threshold"] for each in document["found"]]
+    assert thresholds == [listed["threshold"], document["threshold"]]
+    assert listed["threshold"] < 0.8 * document["threshold"]
+    assert listed["candidates"] == 2
+    assert 0 < listed["expected_false"] < document["expected_false"] < 0.2
+    water, milk = document["shown"]
+    assert (water["names"], water["threshold"]) == (["water"], None)
+    assert water["low"] <= 150 <= water["high"]
+    assert milk["low"] == 0 < milk["high"]
+    # Without any list these are shown all the same; and in a list alone there is one kind.
+    lines = asked.results("--show", show).stdout.splitlines()
+    assert lines[-4] == "shown whatever their count:"
+    (document,) = json.loads(asked.results("--words", words, "--json").stdout)["texts"]
+    assert "listed" not in document
+    assert "shown" not in document
+    # A plan for the next window knows these people, too.
+    last = asked.results(*arguments, "--json").stdout
+    assert last_windows(last, ["drink"])["drink"].answered == pytest.approx(6150, abs=400)
 
 
 def test_without_a_list_the_collectors_own_are_tried_or_nothing_is_named(tmp_path: Path) -> None:
@@ -281,8 +333,9 @@ def test_with_now_the_window_of_now_is_asked_for_by_both_commands(tmp_path: Path
     ("survey", "arguments", "message"),
     [
         (VISITS + department(), ("--all",), "all: the survey has no text question"),
-        (BOTH, ("--show", "drinks"), "show: the survey has no question 'drinks'"),
-        (BOTH, ("--show", "drink", "--changes"), "changes: drink is a text question"),
+        (VISITS + department(), ("--show", "x"), "show: the survey has no text question"),
+        (BOTH, ("--question", "drinks"), "question: the survey has no question 'drinks'"),
+        (BOTH, ("--question", "drink", "--changes"), "changes: drink is a text question"),
         (ALONE, ("--window", "soon"), "window: must be ISO 8601"),
     ],
 )
