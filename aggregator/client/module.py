@@ -21,13 +21,13 @@ ORDER = (
 )
 """The files in order: each comes after those that it imports."""
 
-TEXT_ORDER = ("digest", "normal", "question", "spelling")
+TEXT_ORDER = ("digest", "grid", "normal", "question", "spelling")
 """The files for text questions, which come after the others."""
 
 ASKING_ORDER = ("numbers", "sheet", "clock", "asking")
 """The files for surveys whose answers are read, and whose sheet is made, as for a survey's page."""
 
-SURVEY_ORDER = ("digest", *ASKING_ORDER, "answers", "meaning", "survey_client")
+SURVEY_ORDER = ("digest", "grid", *ASKING_ORDER, "answers", "meaning", "survey_client")
 """The files for surveys, which come after the first, too."""
 
 PERMITS_ORDER = ("digest", "permits")

@@ -9,37 +9,15 @@
 import { comparable, shortText } from './answers.js';
 import { DecodeError } from './bytes.js';
 import { refuse } from './digest.js';
+import { asPair, exact, gridOf, lowest } from './grid.js';
 import { onesAt } from './numbers.js';
 
 const MEANING = 2; // the version that is read
-const EXACT = /^-?\d{1,60}(\/[1-9]\d{0,59})?$/;
-
-/** A number that a meaning writes as text: a fraction in lowest terms. */
-function exact(written) {
-  if (typeof written !== 'string' || !EXACT.test(written)) refuse('not an exact number');
-  const [top, bottom = 1n] = written.split('/').map(BigInt);
-  return lowest(top, bottom);
-}
-
-function lowest(top, bottom) {
-  let [a, b] = [top < 0n ? -top : top, bottom];
-  while (b) [a, b] = [b, a % b];
-  return [top / a, bottom / a];
-}
-
-const asPair = (pair) => pair.map(String);
 
 function labelsOf(labels) {
   const places = labels.map((label) => (typeof label === 'string' ? comparable(label) : refuse('no label')));
   if (new Set(places).size < labels.length) refuse('a label is there twice');
   return labels;
-}
-
-function gridOf({ low, high, step, clip }) {
-  const [[a, b], [c, d], [e, f]] = [low, high, step].map(exact);
-  const top = (c * b - a * d) * f, bottom = d * b * e;
-  if (e <= 0n || top <= 0n || top % bottom) refuse('not a grid');
-  return { low: asPair([a, b]), step: asPair([e, f]), steps: String(top / bottom), clip: Boolean(clip) };
 }
 
 /** What ranges are called. */
