@@ -95,6 +95,19 @@ test('a task that differs in one byte is another, or refused', () => {
   }
 });
 
+test('the numbers of a sum reach to the largest residue of its field', () => {
+  const sum = files.find((each) => new Task(each.task).type === 'Prio3Sum');
+  const whole = Buffer.from(sum.task.configuration, 'base64url');
+  const at = whole.indexOf(Buffer.from('000000020008', 'hex')) + 6;
+  const ofLargest = (largest) => {
+    whole.writeBigUInt64BE(largest, at);
+    return new Task({ ...sum.task, configuration: whole.toString('base64url') });
+  };
+  const most = 2n ** 64n - 2n ** 32n;
+  assert.equal(ofLargest(most).type, 'Prio3Sum');
+  assert.throws(() => ofLargest(most + 1n), { name: 'DecodeError', message: /too large/ });
+});
+
 test('an extension that nobody knows makes a task unusable: its rules could not be kept', () => {
   const [file] = files.filter((each) => new Task(each.task).policy !== null);
   const whole = Buffer.from(file.task.configuration, 'base64url');

@@ -111,7 +111,8 @@ SMALL_CIRCUITS: dict[str, list[Prio3]] = {
         for chunk_length in range(1, length + max_weight.bit_length() + 2)
     ],
     "sum": [
-        prio3_sum(largest) for largest in (1, 2, 3, 4, 7, 8, 9, 100, 2**32 - 1, 2**32, 2**63 - 1)
+        prio3_sum(largest)
+        for largest in (1, 2, 3, 4, 7, 8, 9, 100, 2**32 - 1, 2**32, 2**63 - 1, 2**64 - 2**32)
     ],
     "count": [prio3_count(), prio3_count(3)],
     "higher_degree": [prio3_higher_degree(), prio3_higher_degree(3)],

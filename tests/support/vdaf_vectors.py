@@ -259,6 +259,7 @@ CASES = [
     Case("Prio3Count_own", {}, [0, 1, 1, 0, 1], [[2], [-1]], num_shares=3),
     Case("Prio3Count_changed", {}, [1], changes=CHANGES),
     Case("Prio3Sum_own", {"max_measurement": 2**63 - 1}, [0, 2**63 - 1, 12345], [[2] + [0] * 62]),
+    Case("Prio3Sum_whole_field", {"max_measurement": 2**64 - 2**32}, [0, 2**64 - 2**32, 2**63]),
     Case(
         "Prio3Sum_skipped_word",
         {"max_measurement": 2**63 - 1},

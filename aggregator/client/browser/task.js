@@ -157,11 +157,13 @@ function prio3Of(code, configuration) {
   reader.finish();
   const { length, max_weight: weight, max_measurement: largest } = parameters;
   if (weight > length) fault('max_weight must be at most length');
-  if (name === 'Sum' && largest >= 2n ** 63n) fault('max_measurement must be below 2^63');
   // Before anything is made of that size.
   if (length > MAX_SHARE || parameters.chunk_length > MAX_SHARE) fault('the task is too large');
   const prio3 = new Prio3(code, CIRCUITS[name](parameters));
-  if (prio3.leaderShareSize > MAX_SHARE || prio3.points > MAX_POINTS) {
+  if (
+    prio3.leaderShareSize > MAX_SHARE || prio3.points > MAX_POINTS ||
+    largest >= prio3.circuit.field.modulus
+  ) {
     fault('the task is too large');
   }
   return prio3;

@@ -259,11 +259,10 @@ def check_parameter(name: str, value: int, largest: int) -> None:
 
 
 def check_max_measurement(name: str, value: int, field: Field) -> None:
-    """Refuse a largest value that is 0, that DAP cannot write, or whose digits could wrap.
+    """Refuse a largest value that is 0, that DAP cannot write, or that the field does not have.
 
     Raises:
         ParameterError: Names the parameter, the range and what was given.
     """
-    # Every sum of `bits` binary digits must lie below p.
-    largest = 2 ** (field.modulus.bit_length() - 1) - 1
-    check_parameter(name, value, min(MAX_MEASUREMENT, largest))
+    # The weights of all digits together are the largest value, so no sum of them wraps.
+    check_parameter(name, value, min(MAX_MEASUREMENT, field.modulus - 1))

@@ -89,7 +89,7 @@ def test_the_experimental_types_have_no_configuration() -> None:
         ("Prio3Histogram", {"length": 9, "chunk_length": 2**32}, "chunk_length must be an integer"),
         ("Prio3Histogram", {"length": 2**32 - 1}, "an input share must have at most 4294967295"),
         ("Prio3Sum", {"max_measurement": 0}, "max_measurement must be an integer from 1 to"),
-        ("Prio3Sum", {"max_measurement": 2**63}, f"from 1 to {2**63 - 1}, not {2**63}"),
+        ("Prio3Sum", {"max_measurement": 2**64 - 1}, f"from 1 to {2**64 - 2**32}, not"),
         ("Prio3SumVec", {"length": 1, "max_measurement": 2**64}, f"from 1 to {2**64 - 1}, not"),
         ("Prio3SumVec", {"length": 1, "max_measurement": -1}, "max_measurement must be .*, not -1"),
         (

@@ -68,7 +68,7 @@ def test_a_bad_measurement_is_named_with_its_limit(
     ("circuit", "measurements"),
     [
         (Count(), [True, 0, np.uint8(1)]),
-        (Sum(2**63 - 1), [0, 2**63 - 1]),
+        (Sum(FIELD64.modulus - 1), [0, 2**63, FIELD64.modulus - 1]),
         (Histogram(4, 2), np.array([3, 0], dtype=np.int8)),
         (SumVec(2, 2**64 - 1, 3), [(2**64 - 1, 0), [0, 2**63]]),
         (MultihotCountVec(3, 3, 2), [[True, True, True]]),
@@ -92,7 +92,8 @@ def test_whatever_counts_as_an_integer_is_accepted(
 
 @pytest.mark.parametrize("field", [FIELD64, FIELD128], ids=str)
 def test_digits_reach_every_value_up_to_the_largest_and_no_more(field: Field) -> None:
-    for largest in [*range(1, 40), 2**32 - 1, 2**32, 2**32 + 1, 2**62 + 5, 2**63 - 1]:
+    edges = [2**32 - 1, 2**32, 2**32 + 1, 2**62 + 5, 2**63 - 1, 2**63, FIELD64.modulus - 1]
+    for largest in [*range(1, 40), *edges]:
         values = sorted({0, 1, largest // 2, largest - 1, largest, *range(min(largest, 40))})
         digits = encode_range_checked(field, np.array(values, dtype=np.uint64), largest)
         assert digits.shape == (len(values), largest.bit_length())
