@@ -15,7 +15,7 @@ from aggregator.dap.problems import InvalidMessage
 from aggregator.dap.profile import Role
 from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.aggregation import VerificationKey
-from aggregator.protocol.opening import OpenedShares, open_shares
+from aggregator.protocol.opening import OpenedShares, fault_of_longer, open_shares
 from aggregator.protocol.reports import (
     CLOCK_SKEW_SECONDS,
     HELPER_MAX_AGE_SECONDS,
@@ -85,7 +85,7 @@ def helper_init(
     _check_request(task, verification_key, request)
     if request.verification_key_id != verification_key.id:
         return _with_an_unknown_key(task, agg_param, request)
-    errors = _faults_of_sizes(task, request)
+    errors = _faults_of_sizes(task, keypairs, request)
     timely = Timely(now, clock_skew_seconds, max_age_seconds)
     opened = open_shares(task, Role.HELPER, keypairs, request.shares, timely)
     errors |= {request.places[row]: error for row, error in opened.rejected.items()}
@@ -125,7 +125,9 @@ def _helper_finished(
     )
 
 
-def _faults_of_sizes(task: Task, request: JobColumns) -> dict[int, ReportError]:
+def _faults_of_sizes(
+    task: Task, keypairs: Mapping[int, HpkeKeypair], request: JobColumns
+) -> dict[int, ReportError]:
     """Return the errors of reports that have other sizes than the task's, by their place."""
     renamed = task.profile.at_aggregation
     others = {*range(len(request.ids))} - {*request.places}
@@ -135,6 +137,10 @@ def _faults_of_sizes(task: Task, request: JobColumns) -> dict[int, ReportError]:
         else ReportError.INVALID_MESSAGE
         for place in others
     }
+    if ReportError.UNSUPPORTED_EXTENSION in task.profile.codes:
+        found |= {
+            place: fault_of_longer(task, keypairs, share) for place, share in request.longer.items()
+        }
     return {place: renamed.get(error, error) for place, error in found.items()}
 
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from aggregator.codec import DecodeError, decode, encode
 from aggregator.dap.extensions import unrecognized
-from aggregator.dap.hpke import HpkeKeypair, input_share_info
+from aggregator.dap.hpke import DecryptError, HpkeKeypair, input_share_info, open_
 from aggregator.dap.hpke_batch import open_many
 from aggregator.dap.hpke_suites import TAG_SIZE
-from aggregator.dap.messages import PlaintextInputShare
+from aggregator.dap.messages import PlaintextInputShare, ReportShare, input_share_aad
 from aggregator.dap.messages.byte_rows import ByteRows, Places, Times, strings
 from aggregator.dap.messages.columns import ShareColumns
 from aggregator.dap.profile import REPORT_EXTENSION_PERMIT, Role
@@ -210,6 +210,23 @@ def _other_permits(
         if fault is not None:
             found[place] = fault
     return found
+
+
+def fault_of_longer(
+    task: Task, keypairs: Mapping[int, HpkeKeypair], share: ReportShare
+) -> ReportError:
+    """Return what is wrong with a helper's share that is longer than all shares of its task."""
+    sealed = share.encrypted_input_share
+    if sealed.config_id not in keypairs:
+        return ReportError.HPKE_UNKNOWN_CONFIG_ID
+    info = input_share_info(task.profile.tag, Role.HELPER)
+    prefix = task.input_share_aad_prefix
+    aad = input_share_aad(prefix, share.report_metadata, share.public_share)
+    try:
+        plaintext = open_(keypairs[sealed.config_id], info, aad, sealed)
+    except DecryptError:
+        return ReportError.HPKE_DECRYPT_ERROR
+    return _fault_of(plaintext, has_permit=task.permits is not None)
 
 
 def _fault_of(plaintext: bytes, *, has_permit: bool) -> ReportError:

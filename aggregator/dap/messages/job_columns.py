@@ -6,14 +6,19 @@ Source: DAP, "Aggregate Initialization".
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from aggregator.codec import DecodeError, Reader, encode
 from aggregator.dap.extensions import Extensions, read_increasing
 from aggregator.dap.hpke_suites import ENC_SIZES
-from aggregator.dap.messages.aggregation import AggregationJobInitReq, VerifyInit, VerifyRespType
+from aggregator.dap.messages.aggregation import (
+    AggregationJobInitReq,
+    ReportShare,
+    VerifyInit,
+    VerifyRespType,
+)
 from aggregator.dap.messages.byte_rows import (
     ENC_START,
     ID,
@@ -40,6 +45,7 @@ class JobColumns:
         places: The places of the reports in `shares` and `messages`; the other reports do not have
             the task's sizes.
         extended: The places of those others that have public report extensions.
+        longer: Of those others, by their places, the Helper's shares that are only longer.
         shares: The Helper's shares.
         messages: The Leader's ping-pong messages, one a row; zero where one has another size.
     """
@@ -50,6 +56,7 @@ class JobColumns:
     ids: list[bytes] = dataclasses.field(repr=False)
     places: list[int] = dataclasses.field(repr=False)
     extended: frozenset[int]
+    longer: Mapping[int, ReportShare]
     shares: ShareColumns
     messages: ByteRows = dataclasses.field(repr=False)
 
@@ -92,13 +99,17 @@ def read_job(body: bytes, sizes: ReportSizes) -> JobColumns:
             if rows is not None:
                 ids = strings(rows[:, :ID])
                 parts = _parted(rows, sizes, enc)
-                return JobColumns(*head, ids, [*range(len(ids))], frozenset(), *parts)
+                return JobColumns(*head, ids, [*range(len(ids))], frozenset(), {}, *parts)
         inits = _read_one_by_one(reader, sizes)
     except DecodeError as error:
         error.message_name = AggregationJobInitReq.__name__
         raise
     ids = [init.report_share.report_metadata.report_id.value for init in inits]
-    places = [place for place, init in enumerate(inits) if _enc_of(init)]
+    fits = [
+        len(init.report_share.encrypted_input_share.payload) == sizes.helper_payload
+        for init in inits
+    ]
+    places = [place for place, is_fitting in enumerate(fits) if is_fitting]
     enc = max((_enc_of(inits[place]) for place in places), default=min(ENC_SIZES))
     blank = bytes(sizes.verify_payload)
     fitting = [_padded(inits[place], enc, blank) for place in places]
@@ -108,7 +119,12 @@ def read_job(body: bytes, sizes: ReportSizes) -> JobColumns:
         for place, init in enumerate(inits)
         if init.report_share.report_metadata.public_extensions and not _enc_of(init)
     )
-    return JobColumns(*head, ids, places, extended, *_parted(rows, sizes, enc))
+    longer = {
+        place: init.report_share
+        for place, init in enumerate(inits)
+        if _enc_of(init) and not fits[place]
+    }
+    return JobColumns(*head, ids, places, extended, longer, *_parted(rows, sizes, enc))
 
 
 def write_answers(

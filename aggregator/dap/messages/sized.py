@@ -8,6 +8,7 @@ and its fields are not parsed, so that a stranger's report takes no more memory 
 Source: DAP, "Upload Request" and "Aggregate Initialization".
 """
 
+from collections.abc import Container
 from functools import lru_cache
 from struct import Struct
 from typing import NamedTuple, Self
@@ -35,6 +36,8 @@ _JOB_HEAD_SIZE = 7  # verification key id, no aggregation parameter, no extensio
 _JOB_EXTENSIONS_SIZE = 4 + BatchId.size
 """The most bytes of a job's extensions, less than any report has: a batch id with its header."""
 _LEAST_ENC, _MOST_ENC = min(ENC_SIZES), max(ENC_SIZES)
+_LONGER = 1024
+"""How much longer than the task's a sealed share may be and still be kept, for its extensions."""
 
 
 class ReportSizes(NamedTuple):
@@ -194,7 +197,7 @@ def read_verify_init(reader: Reader, sizes: ReportSizes) -> VerifyInit:
 
     If its sizes are not the task's, its fields are empty, as no real report's are, and the first of
     its extensions is kept if they are not the task's. A ping-pong message of the wrong size is
-    empty too.
+    empty too. A share that is only somewhat longer, as one with private extensions is, is kept.
     """
     report_id, time, extensions = reader.unpack(_HEAD)
     first = _first_extension(reader, extensions)
@@ -203,11 +206,12 @@ def read_verify_init(reader: Reader, sizes: ReportSizes) -> VerifyInit:
     is_wanted = extensions == sizes.extensions and wanted == [
         (each.extension_type, len(each.extension_data)) for each in first
     ]
-    public_share = _sized(reader, reader.u32(), sizes.public_share)
+    public_share = _sized(reader, reader.u32(), (sizes.public_share,))
     config_id, enc_size = reader.unpack(_CIPHERTEXT_HEAD)
-    enc = _sized(reader, enc_size, *ENC_SIZES)
-    sealed = _sized(reader, reader.u32(), sizes.helper_payload)
-    payload = _sized(reader, reader.u32(), sizes.verify_payload) or b""
+    enc = _sized(reader, enc_size, ENC_SIZES)
+    least = sizes.helper_payload
+    sealed = _sized(reader, reader.u32(), range(least, least + _LONGER + 1))
+    payload = _sized(reader, reader.u32(), (sizes.verify_payload,)) or b""
     if not is_wanted or public_share is None or enc is None or sealed is None:
         if is_wanted:
             metadata = ReportMetadata(metadata.report_id, metadata.time)
@@ -226,7 +230,7 @@ def _first_extension(reader: Reader, size: int) -> Extensions:
         return ()  # the report is refused all the same, for its sizes
 
 
-def _sized(reader: Reader, size: int, *wanted: int) -> bytes | None:
+def _sized(reader: Reader, size: int, wanted: Container[int]) -> bytes | None:
     """Take a field of `size` bytes; return it if that is one of the wanted sizes."""
     if size in wanted:
         return reader.fixed(size)

@@ -374,6 +374,46 @@ def test_a_report_of_other_sizes_is_an_invalid_message_at_the_helper_alone(
     assert helper.verified.ids == [each.report_metadata.report_id.value for each in good]
 
 
+@pytest.mark.parametrize(
+    ("profile", "errors"),
+    [
+        ("dap-18", [ReportError.INVALID_MESSAGE] * 4),
+        (
+            "dap-19",
+            [
+                ReportError.UNSUPPORTED_EXTENSION,
+                ReportError.INVALID_MESSAGE,
+                ReportError.HPKE_DECRYPT_ERROR,
+                ReportError.HPKE_UNKNOWN_CONFIG_ID,
+            ],
+        ),
+    ],
+)
+def test_a_helper_says_of_a_share_with_a_private_extension_what_its_draft_says(
+    profile: str, errors: list[ReportError]
+) -> None:
+    task = make_task(profile=profile)
+    reports = prepared(task, [0, 1, 2, 3])
+    extensions = [(Extension(0x4242, b"?"),), (), (), ()]
+    inits = []
+    for place, (report, init) in enumerate(
+        zip(reports, request_of(task, reports_of(task, [0, 1, 2, 3])).verify_inits, strict=True)
+    ):
+        plaintext = PlaintextInputShare(extensions[place], report.helper_input_share + b"longer")
+        aad = input_share_aad(task.input_share_aad_prefix, report.metadata, report.public_share)
+        info = input_share_info(task.profile.tag, Role.HELPER)
+        share = seal(HELPER.config, info, aad, encode(plaintext), SeededEntropy(b"seal"))
+        if place == 2:
+            share = dataclasses.replace(share, payload=share.payload + b"?")
+        if place == 3:
+            share = dataclasses.replace(share, config_id=9)
+        whole = dataclasses.replace(init.report_share, encrypted_input_share=share)
+        inits.append(dataclasses.replace(init, report_share=whole))
+    helper = help_(task, AggregationJobInitReq(0, b"", (), tuple(inits)))
+    assert [helper.errors[place] for place in range(4)] == errors
+    assert not helper.verified.ids
+
+
 def test_a_leaders_message_of_another_size_rejects_the_report_alone(task: Task) -> None:
     request = request_of(task, reports_of(task, [0, 1, 2]))
     first, odd, last = request.verify_inits
