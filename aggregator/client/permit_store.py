@@ -26,8 +26,11 @@ from aggregator.protocol.task import Task
 AHEAD = 4
 """For how many windows after that of now permits are asked."""
 
-Fetch = Callable[[bytes], bytes]
-"""Sends a request to the application's issuer, as whoever is logged in; returns the answer."""
+Fetch = Callable[[bytes], bytes | None]
+"""Sends a request to the application's issuer, as whoever is logged in; returns the answer.
+
+None if it said that all of it was given to another device of the person (`AlreadyIssued`, a 409).
+"""
 
 
 class PermitStore:
@@ -85,7 +88,9 @@ class PermitStore:
         if not waiting:
             return 0
         body = encode(PermitRequest([(each.place, each.blinded.sent) for each in waiting]))
-        signatures = _signatures(fetch(body), len(waiting))
+        answer = fetch(body)
+        nothing = [NO_SIGNATURE] * len(waiting)
+        signatures = nothing if answer is None else _signatures(answer, len(waiting))
         answered: list[tuple[Asked, bytes | None]] = []
         for each, signature in zip(waiting, signatures, strict=True):
             if signature == NO_SIGNATURE:

@@ -7,7 +7,9 @@ from datetime import UTC, datetime
 
 from aggregator.dap.ids import encode_base64url
 from aggregator.protocol.task import Task
+from aggregator.protocol.task_file import issuer_keys_to_table
 from aggregator.steward.survey import Survey, plan, survey_from_toml, task_tables
+from tests.support.signed import issuer_keys
 from tests.support.tasks import make_task
 
 FIRST = datetime(2026, 11, 2, tzinfo=UTC)
@@ -49,10 +51,15 @@ def task_of(survey: str, **settings: object) -> Task:
     return make_task(tables.vdaf, tables.privacy, **tables.settings, **permits, **settings)
 
 
-def permits_in(survey: Survey, question: str) -> dict[str, dict[str, str]]:
+def permits_in(survey: Survey, question: str) -> dict[str, dict[str, object]]:
     """Return the permits of a survey's own task, or of a text question's, if it has any."""
-    domain = hashlib.sha256(f"domain {question}".encode()).digest()
-    return {"permits": {"domain": encode_base64url(domain)}} if survey.is_by_invitation else {}
+    if survey.answers == "by open link":
+        return {}
+    domain = encode_base64url(hashlib.sha256(f"domain {question}".encode()).digest())
+    if survey.is_by_invitation:
+        return {"permits": {"domain": domain}}
+    keys = issuer_keys(survey.permit_windows.start)
+    return {"permits": {"domain": domain, **issuer_keys_to_table(keys)}}
 
 
 def every_kind(first: str = "") -> str:

@@ -175,7 +175,12 @@ def _say(local: "LocalFolder", page: str) -> None:
     ]
     lines += [f"The collector's token is in {local.token.absolute()}"]
     for name in local.survey_names:
-        lines.append(f"{name} is answered at: {local.form_url(name)}")
+        keys = local.surveys / name / "issuer.keys"
+        lines.append(
+            f"{name} is answered in your application, whose server signs permits with {keys}"
+            if keys.exists()
+            else f"{name} is answered at: {local.form_url(name)}"
+        )
         lines += [f"{name} is shown at: {each}" for each in local.chart_urls(local.surveys / name)]
     for place in local.rehearsed:
         lines += [

@@ -13,6 +13,7 @@ from aggregator.errors import ParameterError
 if TYPE_CHECKING:
     from aggregator.dap.hpke import HpkeConfig
     from aggregator.dap.profile import Role
+    from aggregator.issuer import PrivateKeys
     from aggregator.protocol.task import Task
 
 Setting = str | int  # bool is an int
@@ -25,7 +26,7 @@ def make_task(
     collector_config: "HpkeConfig",
     vdaf: Mapping[str, Setting],
     privacy: Mapping[str, Setting],
-    **settings: Setting | Mapping[str, int] | Mapping[str, str],
+    **settings: Setting | Mapping[str, object],
 ) -> "Task":
     """Return a new task under a fresh id.
 
@@ -105,8 +106,16 @@ def write_files(task: "Task", out: Path) -> None:
     write_folder(out, {"task.toml": task_to_toml(task)}, provision(task, SystemEntropy()))
 
 
-def write_folder(out: Path, public: Mapping[str, str], secret: "Mapping[Role, str]") -> None:
-    """Write public files by name, and each party's file, to a new folder; see `write_files`."""
+def write_folder(
+    out: Path,
+    public: Mapping[str, str],
+    secret: "Mapping[Role, str]",
+    issuer: "PrivateKeys | None" = None,
+) -> None:
+    """Write public files by name, and each party's file, to a new folder; see `write_files`.
+
+    An issuer's private keys, if there are some, are another file for its owner only.
+    """
     from aggregator.collector.results.whole_files import folder_made_whole
 
     with folder_made_whole(out) as folder:
@@ -115,6 +124,8 @@ def write_folder(out: Path, public: Mapping[str, str], secret: "Mapping[Role, st
             (folder / name).write_text(text, encoding="utf-8")
         for role, text in secret.items():
             _write_secret(folder / f"{role.name.lower()}.toml", text)
+        if issuer is not None:
+            issuer.write(folder / "issuer.keys")
 
 
 def collector_config_of(text: str) -> "HpkeConfig":

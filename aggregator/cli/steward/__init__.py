@@ -7,6 +7,7 @@ from aggregator.cli.entries import PRIVACY, TASKS, Entry, in_wing
 COMMANDS: Final = in_wing(
     "steward",
     Entry(TASKS, "survey", "prio survey check survey.toml", attribute="app", is_daily=True),
+    Entry(TASKS, "issuer", "prio issuer new survey.toml --out issuer", attribute="app"),
     Entry(
         PRIVACY,
         "plan",

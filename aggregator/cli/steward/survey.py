@@ -13,7 +13,14 @@ from aggregator.cli.options import InsecureHttp, OfProfile, Up
 from aggregator.cli.steward.survey_form import form, say_unbound
 from aggregator.cli.steward.survey_invite import invite
 from aggregator.cli.steward.survey_languages import language_lines
-from aggregator.cli.steward.survey_making import check_people, planned_of, survey_in, tasks_of
+from aggregator.cli.steward.survey_making import (
+    check_people,
+    issuer_keys_in,
+    new_issuer_keys,
+    planned_of,
+    survey_in,
+    tasks_of,
+)
 from aggregator.cli.steward.survey_rehearse import rehearse
 from aggregator.cli.steward.survey_results import collect, results
 from aggregator.cli.steward.survey_sheet import sheet
@@ -39,11 +46,14 @@ app = typer.Typer(
     no_args_is_help=True, help="Ask people a survey: check it, make its task, upload answers."
 )
 
-_BY_INVITATION = "by invitation: one answer of each personal link (`prio survey invite`) and window"
-_BY_OPEN_LINK = (
-    "by an open link: nothing limits how often somebody answers; ten thousand false answers count "
-    "like ten thousand true ones"
-)
+_ANSWERS = {
+    "by invitation": "by invitation: one answer of each personal link (`prio survey invite`) and "
+    "window",
+    "by application": "by application: one answer of each person whom your application gives "
+    "permits, and window; its server signs them with keys that `prio issuer new` makes",
+    "by open link": "by an open link: nothing limits how often somebody answers; ten thousand "
+    "false answers count like ten thousand true ones",
+}
 
 SurveyFile = Annotated[Path, typer.Argument(metavar="SURVEY.toml", help="The survey file.")]
 
@@ -135,8 +145,16 @@ def new(
         typer.Option(
             "--permits-of",
             metavar="task.toml",
-            help="The public file of a former survey by invitation: its personal links stay good, "
-            "and who has answered it in a window does not answer this one in that window.",
+            help="The public file of a former survey by invitation or by application: its links "
+            "or permits stay good, and who has answered it in a window does not answer this one in "
+            "that window.",
+        ),
+    ] = None,
+    issuer_keys: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="For a survey by application: issuer-keys.json of `prio issuer new`.",
         ),
     ] = None,
     insecure_http: InsecureHttp = False,
@@ -179,8 +197,11 @@ def new(
             )
         if profile != "dap-18":
             raise ParameterError("profile: a trial on one machine follows dap-18: give --out")
-        if permits_of is not None:
-            raise ParameterError("permits-of: a trial on one machine has links of its own")
+        for name, one in (("permits-of", permits_of), ("issuer-keys", issuer_keys)):
+            if one is not None:
+                raise ParameterError(
+                    f"{name}: a trial on one machine has links and keys of its own"
+                )
         _add_to_local_parties(folder, survey, text, replaces=replaces)
         return
     if replaces:
@@ -194,7 +215,9 @@ def new(
     config = collector_config_of(collector_config)
     planned, texts = planned_of(survey)
     former = None if permits_of is None else survey_of(permits_of)[0]
-    task, of_texts = tasks_of(survey, planned, texts, config, leader, helper, profile, former)
+    keys = None if issuer_keys is None else issuer_keys_in(issuer_keys)
+    parties = (config, leader, helper, profile)
+    task, of_texts = tasks_of(survey, planned, texts, *parties, former, keys)
     some = task or next(tasks[0] for _, tasks in of_texts.values())
     check_endpoints(some, insecure_http=insecure_http)
     public = write_survey(task, of_texts, out, {SURVEY_FILE: text})
@@ -215,8 +238,6 @@ def _add_to_local_parties(
     folder: "LocalFolder", survey: "Survey", text: str, *, replaces: bool
 ) -> None:
     """Add a survey's tasks to all three parties on one machine."""
-    import shlex
-
     from aggregator.cli.local import folder as local_folder
     from aggregator.cli.local import replacing
     from aggregator.cli.local import tasks as local_tasks
@@ -235,13 +256,15 @@ def _add_to_local_parties(
     if not is_asked:
         planned, texts = planned_of(survey)
         config = local_tasks.collector_config(folder)
-        made = tasks_of(survey, planned, texts, config, folder.url("leader"), folder.url("helper"))
+        issuer = new_issuer_keys(survey) if survey.is_by_application else None
+        parties = (config, folder.url("leader"), folder.url("helper"))
+        made = tasks_of(survey, planned, texts, *parties, keys=issuer.public if issuer else None)
         draft = replacing.drafts_before(folder, place.name)
         if is_asked is None:
             tried, draft = replacing.begin(folder, place, survey.title, _agrees), draft + 1
         beside = {local_folder.DRAFT: f"{draft}\n"} if draft else {}
         tried.parent.mkdir(exist_ok=True)
-        write_survey(*made, tried, {SURVEY_FILE: text} | beside)
+        write_survey(*made, tried, {SURVEY_FILE: text} | beside, issuer)
         _print_plan(survey, planned, texts)
     # Complete whatever was interrupted; a party that already has its file changes nothing.
     try:
@@ -256,18 +279,32 @@ def _add_to_local_parties(
         print(replacing.end(folder, tried, place))
     asked, _ = survey_of(local_folder.public_in(place))
     say_unbound(unbound(survey, asked))
+    _say_next(folder, place, survey)
+
+
+def _say_next(folder: "LocalFolder", place: Path, survey: "Survey") -> None:
+    """Print what can be done with a survey that all three parties on one machine ask."""
+    import shlex
+
+    from aggregator.cli.local import folder as local_folder
+    from aggregator.cli.local.replacing import drafts_before
+
     public = shlex.quote(str(local_folder.public_in(place)))
     print(f"leader, helper and collector take part in {public}. {local_folder.WARNING} Next:")
     if not folder.is_up:
         print(f"  prio up {shlex.quote(str(folder.path))}")
     # A person stays in one task of a text question, which the upload has to remember.
-    draft = replacing.drafts_before(folder, place.name)
+    draft = drafts_before(folder, place.name)
     state = f"sent-{1 + draft}" if draft else "sent"  # which knows a survey by its title
     people = f" --person-column person --state {state}" if survey.texts else ""
     if survey.is_by_invitation:
         print(f"  prio survey invite {public} --count 20 --out links")
         people = " --link-column link"
-    print(f"  prio survey upload {public} answers.csv --time-column time{people}")
+    if survey.is_by_application:
+        keys = shlex.quote(str(place / "issuer.keys"))
+        print(f"  run your application, whose server signs permits with {keys}")
+    else:
+        print(f"  prio survey upload {public} answers.csv --time-column time{people}")
     print(f'  prio survey collect {public} --last "{escaped(survey.window)}"')
 
 
@@ -365,8 +402,7 @@ def _print_plan(survey: "Survey", planned: "Plan | None", texts: "Sequence[Plann
         for name, times in planned.rivals.items():
             print(f"noise: {planned.mechanism.name}; {name} would be {times:.3g} times as large")
     for text in texts:
-        by_invitation = survey.is_by_invitation
-        print(text_line(text, survey.budget.epsilon, is_by_invitation=by_invitation))
+        print(text_line(text, survey.budget.epsilon, survey.answers))
         if text.asked.ask_if:
             print(f"    asked only if {asked_if(text.asked)}; others count as no answer")
     of_all = ["with every answer"] if planned else []
@@ -375,7 +411,7 @@ def _print_plan(survey: "Survey", planned: "Plan | None", texts: "Sequence[Plann
     print(f"one person: one report per window {reports}, {_cost(survey, planned, texts)}")
     opens, closes = (int(each.timestamp()) for each in (survey.first, survey.closes))
     print(f"answers of any other time are refused: {IN_UTC.period(opens, closes)}")
-    print(_BY_INVITATION if survey.is_by_invitation else _BY_OPEN_LINK)
+    print(_ANSWERS[survey.answers])
     if not planned:
         return
     print(

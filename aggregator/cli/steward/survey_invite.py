@@ -107,9 +107,11 @@ def invite(
     """
     from aggregator.cli.local.folder import public_file
     from aggregator.cli.steward import link_folder
+    from aggregator.steward.survey.invitations import domains_of
 
     public, folder = public_file(file, up)
     title, tasks = _tasks_in(public)
+    domains_of(tasks)  # refuses a survey that counts no links
     if out is None:
         raise ParameterError("out: missing")
     if not tasks[0].policy.mechanism.is_noisy and not no_aggregator:

@@ -8,6 +8,7 @@ from aggregator.cli.steward.survey_texts import permits_of, text_tasks
 from aggregator.clock import SystemClock
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
+from aggregator.written_times import IN_UTC
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from aggregator.client.survey.asked_survey import AskedSurvey
     from aggregator.client.text.beside_survey import AskedTexts
     from aggregator.dap.hpke import HpkeConfig
+    from aggregator.issuer import PrivateKeys
+    from aggregator.protocol.signed_permits import IssuerKeys
     from aggregator.protocol.task import Task
     from aggregator.steward.survey import Plan, Survey
     from aggregator.steward.survey.texts import PlannedText
@@ -54,21 +57,26 @@ def tasks_of(
     helper: str,
     profile: str = "dap-18",
     former: "AskedSurvey | None" = None,
+    keys: "IssuerKeys | None" = None,
 ) -> "tuple[Task | None, AskedTexts]":
     """Make the task of a survey, unless it has text questions only, and theirs.
 
-    If answers count by invitation, links of a `former` survey are links of this one.
+    If answers count by invitation, links of a `former` survey are links of this one. If they count
+    by application, `keys` are those of its issuer, or the former survey's stay, with all permits.
     """
     from aggregator.cli.service.task_making import make_task
     from aggregator.steward.survey import task_tables
 
     domains = _domains_of(survey, texts, former)
-    of_texts = text_tasks(survey, texts, config, leader, helper, profile, domains)
+    if former is not None and keys is None:
+        keys = former.first.issuer_keys
+    _check_keys(survey, keys)
+    of_texts = text_tasks(survey, texts, config, leader, helper, profile, domains, keys)
     if planned is None:
         return None, of_texts
     made = task_tables(survey, planned, texts)
     parties = {"leader": leader, "helper": helper, "profile": profile}
-    permits = permits_of(domains, "")
+    permits = permits_of(domains, "", keys)
     task = make_task(config, made.vdaf, made.privacy, **parties, **made.settings, **permits)
     return task, of_texts
 
@@ -84,7 +92,7 @@ def _domains_of(
     from aggregator.protocol.permits import DOMAIN_SIZE
 
     kept = {} if former is None else _kept_domains(survey, former)
-    if not survey.is_by_invitation:
+    if survey.answers == "by open link":
         return {}
     entropy = SystemEntropy()
     names = [each.asked.name for each in texts]
@@ -95,9 +103,11 @@ def _domains_of(
 
 
 def _kept_domains(survey: "Survey", former: "AskedSurvey") -> "Mapping[str, bytes]":
-    """Return the domains of a former survey, or refuse one whose links cannot stay."""
-    if not survey.is_by_invitation:
-        raise ParameterError('permits-of: the survey file must have answers = "by invitation"')
+    """Return the domains of a former survey, or refuse one whose permits cannot stay."""
+    signed = former.first.issuer_keys is not None
+    how = "by application" if signed else "by invitation"
+    if survey.answers != how:
+        raise ParameterError(f'permits-of: the survey file must have answers = "{how}"')
     tasks = {name: some[0] for name, (_, some) in former.texts.items()}
     if former.task is not None:
         tasks[""] = former.task
@@ -113,6 +123,47 @@ def _kept_domains(survey: "Survey", former: "AskedSurvey") -> "Mapping[str, byte
             "permits is of one of them"
         )
     return kept
+
+
+def _check_keys(survey: "Survey", keys: "IssuerKeys | None") -> None:
+    """Refuse keys of other windows than the survey's, and those that nothing is signed with."""
+    if not survey.is_by_application:
+        if keys is not None:
+            raise ParameterError(
+                'issuer-keys: the survey file must have answers = "by application"'
+            )
+        return
+    if keys is None:
+        raise ParameterError(
+            "issuer-keys: missing; whoever runs the application makes them: `prio issuer new "
+            "survey.toml --out issuer`"
+        )
+    for window in survey.permit_windows:
+        if keys.of_window(window) is None:
+            begins = IN_UTC.moment(int(survey.first.timestamp()))
+            raise ParameterError(
+                "issuer-keys: have no key of one of the survey's windows, which begin at "
+                f"{begins}: make keys of this survey file; it should say when it begins (first)"
+            )
+
+
+def issuer_keys_in(file: Path) -> "IssuerKeys":
+    """Return the public keys in a file that `prio issuer new` wrote."""
+    from aggregator.cli.files import named
+    from aggregator.protocol.issuer_key_file import issuer_keys_from_json
+    from aggregator.service.config import read_text
+
+    with named(file):
+        return issuer_keys_from_json(read_text(file))
+
+
+def new_issuer_keys(survey: "Survey") -> "PrivateKeys":
+    """Make an issuer's keys for all windows of a survey, each of which takes some 0.05 s."""
+    from aggregator.issuer import new_keys
+
+    if not survey.is_by_application:
+        raise ParameterError('answers: must be "by application" in the survey file')
+    return new_keys(survey.permit_windows.start, len(survey.permit_windows))
 
 
 def check_people(survey: "Survey", people: int) -> None:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from aggregator.client.text.question import TextQuestion
     from aggregator.client.text.spelling import Spelling
     from aggregator.dap.hpke import HpkeConfig
+    from aggregator.issuer import PrivateKeys
+    from aggregator.protocol.signed_permits import IssuerKeys
     from aggregator.protocol.task import Task
     from aggregator.steward.survey import Survey
     from aggregator.steward.survey.texts import PlannedText
@@ -27,14 +29,16 @@ def write_survey(
     texts: "AskedTexts",
     out: Path,
     beside: Mapping[str, str] = MappingProxyType({}),
+    issuer: "PrivateKeys | None" = None,
 ) -> list[str]:
     """Write a survey's files to a new folder: the public ones, and one for each party.
 
     A survey of text questions alone has no task, and its public file is its meaning. Public files
-    of text questions are in folders; others, by name, are `beside`. Returns the names of the
-    survey's own public files.
+    of text questions are in folders; others, by name, are `beside`. Private keys of an issuer are
+    written if they are given. Returns the names of the survey's own public files.
     """
     from aggregator.cli.service.task_making import write_folder
+    from aggregator.protocol.issuer_key_file import ISSUER_KEYS, issuer_keys_to_json
     from aggregator.protocol.provisioning import provision_all
     from aggregator.protocol.task_file import task_to_toml, tasks_to_json
 
@@ -45,11 +49,13 @@ def write_survey(
     else:
         own = {"task.toml": task_to_toml(task), "task.json": tasks_to_json([task])}
         everything.insert(0, task)
+    if (keys := everything[0].issuer_keys) is not None:
+        own[ISSUER_KEYS] = issuer_keys_to_json(keys)
     public = own | dict(beside)
     for name, (question, tasks) in texts.items():
         found = public_files(question, tasks)
         public |= {f"{TEXTS}/{name}/{file}": text for file, text in found.items()}
-    write_folder(out, public, provision_all(everything, SystemEntropy()))
+    write_folder(out, public, provision_all(everything, SystemEntropy()), issuer)
     return [*own]
 
 
@@ -74,15 +80,19 @@ def text_tasks(
     helper: str,
     profile: str = "dap-18",
     domains: Mapping[str, bytes] = MappingProxyType({}),
+    keys: "IssuerKeys | None" = None,
 ) -> "dict[str, tuple[TextQuestion, Sequence[Task]]]":
-    """Make the tasks of a survey's text questions, each of which may have a domain of permits."""
+    """Make the tasks of a survey's text questions, each of which may have a domain of permits.
+
+    Those permits are signed if there are keys.
+    """
     from aggregator.cli.service.task_making import make_task
     from aggregator.steward.survey.bundle import text_tables
 
     parties = {"leader": leader, "helper": helper, "profile": profile}
     found: dict[str, tuple[TextQuestion, Sequence[Task]]] = {}
     for each in texts:
-        permits = permits_of(domains, each.asked.name)  # one for all its tasks
+        permits = permits_of(domains, each.asked.name, keys)  # one for all its tasks
         tasks = [
             make_task(config, made.vdaf, made.privacy, **parties, **made.settings, **permits)
             for made in text_tables(survey, each)
@@ -92,19 +102,32 @@ def text_tasks(
     return found
 
 
-def permits_of(domains: Mapping[str, bytes], name: str) -> dict[str, dict[str, str]]:
+def permits_of(
+    domains: Mapping[str, bytes], name: str, keys: "IssuerKeys | None" = None
+) -> dict[str, dict[str, object]]:
     """Return the `[permits]` table of a question's tasks; empty if they have none."""
     from aggregator.dap.ids import encode_base64url
+    from aggregator.protocol.task_file import issuer_keys_to_table
 
-    return {"permits": {"domain": encode_base64url(domains[name])}} if name in domains else {}
+    if name not in domains:
+        return {}
+    signed = {} if keys is None else issuer_keys_to_table(keys)
+    return {"permits": {"domain": encode_base64url(domains[name]), **signed}}
+
+
+_KEPT = {
+    "by open link": "of which each client keeps to one, which no aggregator can check",
+    "by invitation": "in one of which each personal link counts in a window",
+    "by application": "in one of which each person's permit counts in a window",
+}
 
 
 def text_line(
-    planned: "PlannedText", budget: "Fraction | None", *, is_by_invitation: bool = False
+    planned: "PlannedText", budget: "Fraction | None", answers: str = "by open link"
 ) -> str:
     """Return a line that says how a text question is asked, and what will be found.
 
-    The budget is the epsilon of a person and window.
+    The budget is the epsilon of a person and window; `answers` is whose count.
     """
     plan, question = planned.plan, planned.question
     surely, people = math.ceil(plan.found_from), round(plan.tail.people)
@@ -113,13 +136,8 @@ def text_line(
         if surely < people
         else f"finds nothing that fewer than all of {people:,} people write"
     )
-    kept = (
-        "in one of which each personal link counts in a window"
-        if is_by_invitation
-        else "of which each client keeps to one, which no aggregator can check"
-    )
     return (
         f"{planned.asked.name} (text): {question.tasks} tasks of {question.length} buckets, "
-        f"{kept}; {found}; "
+        f"{_KEPT[answers]}; {found}; "
         f"{float(100 * question.epsilon / (budget or 1)):.3g} % of what a person pays"
     )

@@ -311,6 +311,11 @@ def _checked(
 ) -> "AskedTexts":
     """Return a survey's text questions, and refuse columns that do not say whose row is whose."""
     texts, permits = asked.texts, asked.first.permits
+    if asked.first.issuer_keys is not None:
+        raise ParameterError(
+            "permits: the survey counts only answers of an application's people, whose permits its "
+            "issuer signs: no table has those"
+        )
     if link is not None:
         if permits is None:
             raise ParameterError(

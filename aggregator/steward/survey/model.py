@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from aggregator.client.survey.routing import Routing
 from aggregator.client.survey.tables import GROUPS, Table
 from aggregator.errors import ParameterError
+from aggregator.protocol.signed_permits import MOST_WINDOWS
 from aggregator.protocol.task import MADE_UP, says_made_up
 from aggregator.protocol.task_documents import check_text
 from aggregator.steward.survey.conditions import routing_of
@@ -94,7 +95,8 @@ class Survey(Wording):
         until: When the last window ends, if that is before all windows of the budget are over.
         min_batch_size: The fewest answers that are released together.
         max_reports: The most reports in one window.
-        answers: Whose count: everybody's who has the survey's link, or one of each personal link.
+        answers: Whose count: everybody's who has the survey's link, one of each personal link, or
+            one of each person whom an application knows.
         budget: The budget of a person.
         by: A question by whose answers every other question is shown as well, if it can be.
         tables: Pairs of questions, the answers to the first by those to the second; or all pairs.
@@ -110,7 +112,7 @@ class Survey(Wording):
     until: datetime | None = None
     min_batch_size: int = Field(ge=1)
     max_reports: int = Field(ge=1, default=1_000_000)
-    answers: Literal["by open link", "by invitation"] = "by open link"
+    answers: Literal["by open link", "by invitation", "by application"] = "by open link"
     budget: Budget
     by: str | None = None
     tables: Literal["all"] | Annotated[tuple[Pair, ...], Field(strict=False)] = ()
@@ -146,6 +148,11 @@ class Survey(Wording):
                 f"title: must not begin with {MADE_UP.strip()!r}, as that of a rehearsal does"
             )
         _ = self.releases, self.routing  # raise what is wrong with them
+        if self.is_by_application and self.releases > MOST_WINDOWS:
+            raise ValueError(
+                f"windows: an application has permits of at most {MOST_WINDOWS} windows, "
+                f"not {self.releases}"
+            )
         self.check_wording(
             [each.question for each in self.questions], [each.name for each in self.texts]
         )
@@ -164,6 +171,17 @@ class Survey(Wording):
     def is_by_invitation(self) -> bool:
         """Whether only answers with a personal link count."""
         return self.answers == "by invitation"
+
+    @property
+    def is_by_application(self) -> bool:
+        """Whether only answers with a permit count that an application's issuer has signed."""
+        return self.answers == "by application"
+
+    @property
+    def permit_windows(self) -> range:
+        """The numbers by which permits know the survey's windows."""
+        first = self.windows.number(self.first)
+        return range(first, first + self.releases)
 
     @property
     def budget_of_a_report(self) -> Budget:

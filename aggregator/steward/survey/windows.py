@@ -100,6 +100,10 @@ class Windows:
             )
         return count
 
+    def number(self, start: datetime) -> int:
+        """Return the number by which permits know the window that begins at a moment."""
+        return (start - _EPOCH) // timedelta(seconds=self.seconds) + 1
+
     def last(self, now: datetime) -> datetime:
         """Return the beginning of the last window that is over."""
         return self.start(now) - timedelta(seconds=self.seconds)

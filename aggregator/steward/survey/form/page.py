@@ -67,8 +67,14 @@ def form_page(
 
     Raises:
         ParameterError: A page has no form for a question with this many labels; a policy cannot
-            name the aggregators; or the tasks are bound to other translations.
+            name the aggregators; the tasks are bound to other translations; or only an application
+            has the permits that they need.
     """
+    if asked.first.issuer_keys is not None:
+        raise ParameterError(
+            "permits: the survey is answered in an application, whose people have permits; no page "
+            "by itself has those"
+        )
     origins, meaning = _origins(asked.first), Meaning.from_json(asked.meaning)
     wording = wording or Wording()
     wording.check_bound(meaning.translations)
