@@ -30,8 +30,8 @@ ASKING_ORDER = ("numbers", "sheet", "clock", "asking")
 SURVEY_ORDER = ("digest", "grid", *ASKING_ORDER, "answers", "meaning", "survey_client")
 """The files for surveys, which come after the first, too."""
 
-PERMITS_ORDER = ("digest", "permits")
-"""The files for tasks that count only reports with a permit, which come after the first, too."""
+LINKS_ORDER = ("digest", "permits", "link")
+"""The files for personal links, which come after the first, too."""
 
 _COMMENT = re.compile(r"^[ ]*/\*\*.*?\*/\n|^[ ]*//[^\n]*\n", re.MULTILINE | re.DOTALL)
 _TRAILING = re.compile(r"[ ]+// [^\n]*$", re.MULTILINE)
@@ -76,12 +76,12 @@ def joined_survey() -> str:
 
 def joined_links() -> str:
     """Return the part for personal links, which imports the module likewise, and no other part."""
-    return _beside("personal links for browsers", PERMITS_ORDER, "links.js")
+    return _beside("personal links for browsers", LINKS_ORDER, "links.js")
 
 
 def for_page(*, has_texts: bool, has_permits: bool = False) -> str:
     """Return all that the page of a survey is made with, to be put before its own script."""
-    more = (*(PERMITS_ORDER if has_permits else ()), *(TEXT_ORDER if has_texts else ()))
+    more = (*(LINKS_ORDER if has_permits else ()), *(TEXT_ORDER if has_texts else ()))
     return _joined((*ORDER, *ASKING_ORDER, *dict.fromkeys(more)))
 
 

@@ -1,3 +1,3 @@
 /** Personal links, for pages of surveys by invitation: see links.d.ts. */
 
-export { Link } from './permits.js';
+export { Link } from './link.js';

@@ -12,8 +12,8 @@ from aggregator.client.module import (
     _LITERAL,
     _TRAILING,
     ASKING_ORDER,
+    LINKS_ORDER,
     ORDER,
-    PERMITS_ORDER,
     SURVEY_ORDER,
     TEXT_ORDER,
     file_of,
@@ -39,7 +39,7 @@ MOST_BYTES_OF_TEXT = 6_500
 MOST_BYTES_OF_SURVEY = 10_400
 MOST_BYTES_OF_LINKS = 1_600
 
-ALL = tuple(dict.fromkeys((*ORDER, *SURVEY_ORDER, *TEXT_ORDER, *PERMITS_ORDER)))
+ALL = tuple(dict.fromkeys((*ORDER, *SURVEY_ORDER, *TEXT_ORDER, *LINKS_ORDER)))
 
 _IMPORTED = re.compile(r"from '\./(\w+)\.js'")
 _EXPORT = re.compile(r"^export ", re.MULTILINE)
@@ -47,7 +47,7 @@ _DECLARED = re.compile(r"^(?:async )?(?:const|let|function|class) (\w+)", re.MUL
 
 
 def test_a_file_is_joined_after_those_that_it_imports() -> None:
-    for beside in (TEXT_ORDER, SURVEY_ORDER, PERMITS_ORDER, (*ASKING_ORDER, *TEXT_ORDER)):
+    for beside in (TEXT_ORDER, SURVEY_ORDER, LINKS_ORDER, (*ASKING_ORDER, *TEXT_ORDER)):
         both = ORDER + beside
         for place, name in enumerate(both):
             assert set(_IMPORTED.findall(file_of(f"{name}.js"))) <= set(both[:place])
@@ -111,10 +111,10 @@ def test_a_part_is_small_and_needs_only_what_the_module_exports(text: str, most:
         (ORDER, joined_module().splitlines()[1:-1]),
         (TEXT_ORDER, joined_text().splitlines()[2:-1]),
         (SURVEY_ORDER, joined_survey().splitlines()[2:-1]),
-        (PERMITS_ORDER, joined_links().splitlines()[2:-1]),
+        (LINKS_ORDER, joined_links().splitlines()[2:-1]),
         (ORDER + ASKING_ORDER, for_page(has_texts=False).splitlines()),
         (
-            ORDER + ASKING_ORDER + PERMITS_ORDER,
+            ORDER + ASKING_ORDER + LINKS_ORDER,
             for_page(has_texts=False, has_permits=True).splitlines(),
         ),
     ],
