@@ -19,6 +19,7 @@ from aggregator.protocol.reports import Timely, check_upload, is_none_refused, r
 from aggregator.protocol.task import Task
 from aggregator.service.runtime import UploadTerms
 from aggregator.service.storage.reports.groups import StoredReport
+from aggregator.service.storage.reports.incoming import IncomingReports
 
 MAX_REPORTS = 20_000
 """The most reports per request."""
@@ -33,7 +34,7 @@ class CheckedUpload(NamedTuple):
 
     ids: Sequence[bytes]
     errors: Sequence[ReportError | None]
-    stored: list[StoredReport]
+    stored: IncomingReports
 
 
 def check_reports(terms: UploadTerms, body: bytes, timely: Timely) -> CheckedUpload:
@@ -69,19 +70,18 @@ def check_reports(terms: UploadTerms, body: bytes, timely: Timely) -> CheckedUpl
         for report, error in zip(reports, errors, strict=True)
         if error is None and report.encoding is not None
     ]
-    return CheckedUpload([report.report_id.value for report in reports], errors, stored)
+    ids = [report.report_id.value for report in reports]
+    return CheckedUpload(ids, errors, IncomingReports.of(stored))
 
 
 def _all_of(task: Task, columns: ReportColumns, body: bytes) -> CheckedUpload:
     """Return the reports of a request of which none is refused."""
     ids, times = columns.ids, columns.times
     bucket, precision = task.batching.bucket, task.time_precision
-    places = {units: (bucket(Time(units)), Time(units).day(precision)) for units in {*times}}
-    width = len(body) // len(ids)
-    stored = [
-        StoredReport(report_id, *places[units], body[start : start + width])
-        for report_id, units, start in zip(ids, times, range(0, len(body), width), strict=True)
-    ]
+    place_of = {units: (bucket(Time(units)), Time(units).day(precision)) for units in {*times}}
+    places = [place_of[units] for units in times]
+    buckets, days = [bucket for bucket, _ in places], [day for _, day in places]
+    stored = IncomingReports(ids, buckets, days, body, len(body) // len(ids))
     return CheckedUpload(ids, [None] * len(ids), stored)
 
 

@@ -16,7 +16,7 @@ import asyncio
 import dataclasses
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import Context
 
 import anyio
@@ -41,7 +41,7 @@ from aggregator.service.storage.engine.transaction import Transaction, UnknownTa
 from aggregator.service.storage.ledger.charges import is_used_up
 from aggregator.service.storage.reports.capacity import full_of_others, room_now
 from aggregator.service.storage.reports.counters import RELEASES_USED_UP, Stage, count_reports
-from aggregator.service.storage.reports.groups import StoredReport
+from aggregator.service.storage.reports.incoming import IncomingReports
 from aggregator.service.storage.reports.past_units import past_before
 from aggregator.service.storage.reports.permits import Presented, spend
 from aggregator.service.storage.reports.reports import Arriving, Over, begin_to_put, put_reports
@@ -87,7 +87,7 @@ class _Upload:
     """
 
     task: Task
-    reports: list[StoredReport]
+    reports: IncomingReports
     first_day: int
     refused: Mapping[str, int]
     version: int | None
@@ -105,7 +105,7 @@ class _Upload:
     @property
     def size(self) -> int:
         """The bytes of its reports."""
-        return sum([len(report.body) for report in self.reports])
+        return self.reports.size
 
     async def wait(self) -> None:
         """Wait until it is woken."""
@@ -187,10 +187,12 @@ class Uploads:
             refused = Counter(error.draft_name for error in checked.errors if error is not None)
         written: list[ReportError | None] = []
         version: int | None = terms.version
-        for piece in _pieces(checked.stored, self._grouping.reports):
+        for piece in checked.stored.pieces(self._grouping.reports, GROUP_SIZE):
             upload = _Upload(task, piece, limit.first_day, refused, version, terms)
             written += await self._write(upload)
             refused, version = {}, None
+        if written.count(None) == len(checked.ids):  # nearly always
+            return UploadErrors(())
         outcomes = iter(written)
         statuses = []
         for report_id, error in zip(checked.ids, checked.errors, strict=True):
@@ -318,20 +320,6 @@ def _fail(group: list[_Upload], failure: StoreError) -> None:
         upload.outcomes, upload.failure = None, failure  # nothing was committed
 
 
-def _pieces(reports: list[StoredReport], most: int) -> Iterator[list[StoredReport]]:
-    """Yield the reports in pieces, at least one, possibly empty; any single report fits a piece."""
-    piece: list[StoredReport] = []
-    size = 0
-    for report in reports:
-        is_full = len(piece) == most or size + len(report.body) > GROUP_SIZE
-        if piece and is_full:
-            yield piece
-            piece, size = [], 0
-        piece.append(report)
-        size += len(report.body)
-    yield piece
-
-
 def _over(tx: Transaction, terms: UploadTerms) -> Over | None:
     """Return why a task takes no new report, or None if it does.
 
@@ -376,11 +364,11 @@ class _OfTask:
     """The uploads of one task in a group."""
 
     uploads: list[_Upload]
-    reports: list[StoredReport] = dataclasses.field(init=False)
+    reports: IncomingReports = dataclasses.field(init=False)
     first_day: int = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
-        self.reports = [report for upload in self.uploads for report in upload.reports]
+        self.reports = IncomingReports.joined([upload.reports for upload in self.uploads])
         self.first_day = min(upload.first_day for upload in self.uploads)
 
     @property
@@ -452,7 +440,7 @@ def _put_permitted(tx: Transaction, tasks: Sequence[_OfTask]) -> None:
             each.fail()
             continue
         head = report_sizes(task).head
-        marks = [mark_of(task_id, report.body[:head]) for report in each.reports]
+        marks = [mark_of(task_id, begins) for begins in each.reports.heads(head)]
         begun.append((each, arriving))
         presented.append(
             Presented(

@@ -1,4 +1,4 @@
-"""Groups of reports: how they are packed, which of their reports are live, and how one is split.
+"""Groups of reports: how they are stored, which of their reports are live, and how one is split.
 
 Reports of one task, one bucket and one size that one transaction stores share one row, with one
 body: pieces of equal width, each of which begins with its report's id. So most work on reports
@@ -13,9 +13,9 @@ reports wait (`unreadable`), and count neither as reports nor as lost.
 """
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Table, bindparam, delete, select, update
 from sqlalchemy.sql.dml import ReturningInsert, Update
@@ -51,6 +51,22 @@ class StoredReport:
     bucket: bytes
     day: int
     body: bytes = dataclasses.field(repr=False)
+
+
+class Packed(NamedTuple):
+    """Reports of one bucket and one width that are to be a group.
+
+    Attributes:
+        bucket: The key of their bucket.
+        width: The bytes of each.
+        size: How many there are.
+        body: They, one after another.
+    """
+
+    bucket: bytes
+    width: int
+    size: int
+    body: bytes
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -98,31 +114,13 @@ def as_groups(rows: Iterable[Sequence[Any]]) -> list[Group]:
     return [Group(*row) for row in rows]
 
 
-def packed(reports: Iterable[StoredReport]) -> Iterator[list[StoredReport]]:
-    """Yield reports in groups, none of which is too large.
-
-    Raises:
-        ValueError: A body does not begin with its report's id.
-    """
-    alike: dict[tuple[bytes, int], list[StoredReport]] = {}
-    for each in reports:
-        if not each.body.startswith(each.report_id):
-            raise ValueError("the body of a report must begin with its id")
-        alike.setdefault((each.bucket, len(each.body)), []).append(each)
-    for (_, width), some in alike.items():
-        most = min(MOST_REPORTS, max(1, MOST_BYTES // width))
-        for start in range(0, len(some), most):
-            yield some[start : start + most]
-
-
-def put_groups(tx: Transaction, task: int, groups: Iterable[Sequence[StoredReport]]) -> None:
-    """Store groups whose ids are new, as `packed` yields them."""
+def put_groups(tx: Transaction, task: int, groups: Iterable[Packed]) -> None:
+    """Store groups whose ids are new."""
     place = {"task": task, "received_at": tx.now, "job": None, "waits_until": None, "live": None}
     made: list[tuple[dict[str, object], bytes]] = []
-    for some in groups:
-        kind = {"bucket": some[0].bucket, "width": len(some[0].body)}
-        count = {"size": len(some), "reports": len(some)}
-        made.append(({**place, **kind, **count}, b"".join(each.body for each in some)))
+    for bucket, width, size, body in groups:
+        kind = {"bucket": bucket, "width": width, "size": size, "reports": size}
+        made.append(({**place, **kind}, body))
     _put(tx, made)
 
 

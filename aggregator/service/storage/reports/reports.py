@@ -8,7 +8,7 @@ every report either is live in a group and still to be counted, or was counted b
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 
 from sqlalchemy import bindparam, select
 
@@ -28,8 +28,9 @@ from aggregator.service.storage.reports.counters import (
     count_reports,
     counted_reason,
 )
-from aggregator.service.storage.reports.groups import StoredReport, packed, put_groups
+from aggregator.service.storage.reports.groups import StoredReport, put_groups
 from aggregator.service.storage.reports.ids import Room, admit, let_in
+from aggregator.service.storage.reports.incoming import IncomingReports
 from aggregator.service.storage.reports.past_units import not_opened
 from aggregator.service.storage.reports.rejected import rejected_before, take_again
 from aggregator.service.storage.reports.waiting import count_waiting
@@ -95,7 +96,7 @@ def put_reports(
             tables.report_ids,
             task_id,
             arriving.arrivals,
-            [each.day for each in reports],
+            arriving.reports.days,
             arriving.closed,
             arriving.room,
             first_day,
@@ -113,7 +114,7 @@ class Arriving:
         room: What is left for a bucket, for those with a limit.
     """
 
-    reports: Sequence[StoredReport]
+    reports: IncomingReports
     closed: ClosedToUploads
     room: Mapping[bytes, Room]
     _task_id: bytes
@@ -123,7 +124,7 @@ class Arriving:
     @property
     def arrivals(self) -> list[tuple[bytes, bytes]]:
         """Each report's id, and the key of its bucket."""
-        return [(report.report_id, report.bucket) for report in self.reports]
+        return [*zip(self.reports.ids, self.reports.buckets, strict=True)]
 
     def put(
         self, tx: Transaction, admitted: Sequence[ReportError | None]
@@ -139,29 +140,42 @@ class Arriving:
             errors = [
                 ReportError.REPORT_TOO_EARLY
                 if error is ReportError.BATCH_COLLECTED
-                and self.closed.state(report.bucket) is BatchState.FROZEN
+                and self.closed.state(bucket) is BatchState.FROZEN
                 else error
-                for report, error in zip(reports, errors, strict=True)
+                for bucket, error in zip(reports.buckets, errors, strict=True)
             ]
-        stored = [report for report, error in zip(reports, errors, strict=True) if error is None]
-        if stored:
-            groups = list(packed(stored))
+        refused: Collection[int] = ()
+        if errors.count(None) < len(errors):
+            refused = {place for place, error in enumerate(errors) if error is not None}
+        groups = [*reports.packed(refused)]
+        if groups:
             put_groups(tx, key, groups)
             waiting: Counter[bytes] = Counter()
             for group in groups:
-                waiting[group[0].bucket] += len(group)
+                waiting[group.bucket] += group.size
             count_waiting(tx, key, waiting)
-        reasons = Counter(
-            BEING_COLLECTED
-            if error is ReportError.REPORT_TOO_EARLY
-            else _reason(first, over, is_past=report.bucket in self._unopened)
-            for report, first, error in zip(reports, admitted, errors, strict=True)
-            if first is not None and error is not None
-        )
-        if stored:
-            reasons[STORED] = len(stored)
+        reasons = self._reasons(admitted, errors, refused)
+        if groups:
+            reasons[STORED] = len(errors) - len(refused)
         count_reports(tx, self._task_id, Stage.UPLOAD, reasons)
         return errors
+
+    def _reasons(
+        self,
+        admitted: Sequence[ReportError | None],
+        errors: Sequence[ReportError | None],
+        refused: Iterable[int],
+    ) -> Counter[str]:
+        """Return under which reasons the refused reports are counted, by their places."""
+        reasons: Counter[str] = Counter()
+        for place in refused:
+            first = admitted[place]
+            if errors[place] is ReportError.REPORT_TOO_EARLY:
+                reasons[BEING_COLLECTED] += 1
+            elif first is not None:  # nothing is refused that was admitted
+                is_past = self.reports.buckets[place] in self._unopened
+                reasons[_reason(first, self._over, is_past=is_past)] += 1
+        return reasons
 
 
 def begin_to_put(
@@ -175,7 +189,8 @@ def begin_to_put(
     others: Mapping[bytes, int | None] = ALONE,
 ) -> Arriving:
     """Look which reports their batches take; takes what `put_reports` does."""
-    batches = {bucket: smallest_batch(bucket) for bucket in {each.bucket for each in reports}}
+    incoming = IncomingReports.of(reports)
+    batches = {bucket: smallest_batch(bucket) for bucket in {*incoming.buckets}}
     locks.keep_batches(tx, task_id)
     key = tx.task_key(task_id)
     room = room_to_add(tx, task_id, batches, max_reports, len(reports), beside_waiting=True)
@@ -183,7 +198,7 @@ def begin_to_put(
     room |= dict.fromkeys(unopened if over is None else batches, Room(0))
     room |= dict.fromkeys(full_of_others(tx, batches, others), Room(0))
     closed = closed_to_uploads(tx, task_id, batches, others)
-    return Arriving(reports, closed, room, task_id, unopened, over)
+    return Arriving(incoming, closed, room, task_id, unopened, over)
 
 
 def _reason(error: ReportError, over: Over | None, *, is_past: bool) -> str:
@@ -198,7 +213,7 @@ def _reason(error: ReportError, over: Over | None, *, is_past: bool) -> str:
 def _seen_again(
     tx: Transaction,
     task: int,
-    reports: Sequence[StoredReport],
+    reports: IncomingReports,
     errors: Sequence[ReportError | None],
     closed: Container[bytes],
     room: Mapping[bytes, Room],
@@ -206,23 +221,23 @@ def _seen_again(
     """Say of replays that do not count that they are dropped, or None of those that are free."""
     told = [*errors]
     replays = [place for place, error in enumerate(errors) if error is ReportError.REPORT_REPLAYED]
-    known = rejected_before(tx, task, [reports[place].report_id for place in replays])
+    known = rejected_before(tx, task, [reports.ids[place] for place in replays])
     # In one order, or two transactions that free the same ids would wait for each other.
-    for place in sorted(replays, key=lambda place: reports[place].report_id):
-        report = reports[place]
-        if report.report_id not in known:
+    for place in sorted(replays, key=lambda place: reports.ids[place]):
+        report_id = reports.ids[place]
+        if report_id not in known:
             continue
         told[place] = ReportError.REPORT_DROPPED
-        if known[report.report_id] is None:
+        if known[report_id] is None:
             continue
         # Only a full batch is counted report by report (`admit`); others have room for all.
-        (refused,) = let_in([report.bucket], closed, room)
+        (refused,) = let_in([reports.buckets[place]], closed, room)
         if refused is not None:
             told[place] = refused
-        elif take_again(tx, task, report.report_id, report.body):
-            del known[report.report_id]  # the next of this request is a replay
+        elif take_again(tx, task, report_id, reports[place].body):
+            del known[report_id]  # the next of this request is a replay
             told[place] = None
-        elif not rejected_before(tx, task, [report.report_id]):
+        elif not rejected_before(tx, task, [report_id]):
             told[place] = errors[place]  # another transaction has stored it since we looked
     return told
 

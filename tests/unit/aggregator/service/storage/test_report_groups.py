@@ -22,7 +22,8 @@ from aggregator.service.storage.jobs.aggregation_jobs import (
 from aggregator.service.storage.reports import groups
 from aggregator.service.storage.reports.claims import JobSize, reports_of_job
 from aggregator.service.storage.reports.giving_up import give_up_unreadable
-from aggregator.service.storage.reports.groups import StoredReport, as_groups, bitmap, packed
+from aggregator.service.storage.reports.groups import StoredReport, as_groups, bitmap
+from aggregator.service.storage.reports.incoming import IncomingReports
 from aggregator.service.storage.reports.rejecting import reject_waiting
 from aggregator.service.storage.reports.reports import put_reports
 from tests.support.balance import check_books
@@ -89,7 +90,7 @@ def test_no_group_has_too_many_reports_or_bytes_but_one_alone_has_what_it_has() 
     def sizes(count: int, width: int) -> list[int]:
         made = (each.to_bytes(16, "big") for each in range(count))
         some = [StoredReport(each, b"", 0, each + bytes(width - 16)) for each in made]
-        return [len(group) for group in packed(some)]
+        return [group.size for group in IncomingReports.of(some).packed()]
 
     assert sizes(1000, 100) == [400, 400, 200]
     assert sizes(5, groups.MOST_BYTES // 2) == [2, 2, 1]
@@ -98,7 +99,7 @@ def test_no_group_has_too_many_reports_or_bytes_but_one_alone_has_what_it_has() 
 
 def test_a_body_that_does_not_begin_with_its_id_is_not_stored() -> None:
     with pytest.raises(ValueError, match="must begin with its id"):
-        list(packed([StoredReport(report_id(1), b"", 0, body_of(2))]))
+        IncomingReports.of([StoredReport(report_id(1), b"", 0, body_of(2))])
 
 
 def test_replays_are_left_out_of_the_row(store: Database) -> None:
