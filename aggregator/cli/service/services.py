@@ -16,6 +16,7 @@ from starlette.types import ASGIApp
 from aggregator.cli.garbage import collect_less_often
 from aggregator.cli.service.attendance import attendance, duties_of, shown_duties
 from aggregator.cli.service.health_checks import SumWatch, repeating, service_of
+from aggregator.cli.service.heap import GIVE_BACK_SECONDS, give_back_memory
 from aggregator.cli.service.reading import Reading
 from aggregator.cli.service.running import Service, Work, leave_out_of_collections
 from aggregator.cli.service.starting import start
@@ -332,11 +333,16 @@ def _upkeep(
             "collect garbage", lambda tx: collect_garbage(tx, settings.retention_seconds)
         )
 
+    async def give_back() -> int:
+        await to_thread.run_sync(give_back_memory)
+        return 0
+
     # Reports are refused for their age before their ids are forgotten.
     forget = partial(forget_old_ids, runtime, settings.max_report_age_seconds)
     return [
         repeating(runtime.key_rotation().run_once, ROTATION_SECONDS),
         repeating(collect, GARBAGE_SECONDS),
         repeating(forget, GARBAGE_SECONDS),
+        repeating(give_back, GIVE_BACK_SECONDS),
         sums.watch(),
     ]
