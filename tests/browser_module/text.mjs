@@ -159,6 +159,63 @@ test('a spelling that was changed, or does not fit its question, is not read', a
   );
 });
 
+const readAmounts = () => read(made.amounts.description, made.amounts.tasks);
+
+test('a string and a number are the entry that Python reports, given the draw', async () => {
+  const question = await readAmounts();
+  assert.equal(question.entries, made.amounts.size);
+  assert.ok(made.amounts.entries.length > 30);
+  for (const [place, text, steps, drawn, entry] of made.amounts.entries) {
+    const given = [];
+    const found = await question.entry(place, [text, BigInt(steps)], (size) => {
+      given.push(size);
+      return bytes(drawn);
+    });
+    assert.equal(found, entry, `${text} ${steps}`);
+    assert.deepEqual(given, [8]);
+  }
+  const levels = made.amounts.entries.map(([, , , , entry]) => entry >= question.length);
+  assert.ok(levels.includes(true) && levels.includes(false));
+});
+
+test('half an answer is none, and what is no answer at all is an error', async () => {
+  const question = await readAmounts();
+  for (const answer of [null, 'plum', ['plum'], ['plum', null], [null, 3], ['', 3], [' ', 0n]]) {
+    assert.equal(await question.entry(1, answer), 0);
+  }
+  const wrong = [7, {}, ['plum', 8], ['plum', -1], ['plum', 0.5], [7, 3], ['plum', 'x']];
+  for (const answer of wrong) await assert.rejects(question.entry(1, answer), TypeError);
+  await assert.rejects((await read()).entry(1, ['plum', 3]), TypeError);
+});
+
+test('an amount that was changed is not that of the tasks', async () => {
+  const { description, tasks } = made.amounts;
+  const changes = [
+    { unit: '$' }, { text: 'What?' }, { low: '0' }, { high: '7/3' }, { step: '1/6' }, { clip: true },
+    { clip: 0 }, { high: '-1/2' }, { step: '1/7' }, { high: 2 }, { step: '1/9999999999' },
+  ];
+  for (const change of changes) {
+    const amount = { ...description.amount, ...change };
+    await assert.rejects(read({ ...description, amount }, tasks), DecodeError, JSON.stringify(change));
+  }
+  for (const change of [{ version: 1 }, { version: 3 }, { amount: null }, { amount: undefined }]) {
+    await assert.rejects(read({ ...description, ...change }, tasks), DecodeError, JSON.stringify(change));
+  }
+});
+
+test('a report of a string and a number is of the kept task, and letters have no number', async () => {
+  const question = await readAmounts(), outbox = new MemoryOutbox();
+  const spelling = await spellingOf(question, made.amounts.spelling);
+  const clock = { now: NOW }, now = () => clock.now;
+  const text = await TextClient.open(question, { outbox, now, spelled: [spelling] });
+  await text.put(['plum', 3]);
+  assert.equal(await text.client.waiting(), 1);
+  await assert.rejects(text.put(['plum', 4]), { name: 'AlreadyAnswered' });
+  clock.now = 1000 * made.spelling.start;
+  await text.put(['caf\u00e9', 7]);
+  assert.equal((await outbox.list(spelling.tasks[text.place].id)).length, 1);
+});
+
 test('in a window of letters a report goes to the spelling, in the place of the toss, and to no other task',
   async () => {
     const question = await read(), outbox = new MemoryOutbox();

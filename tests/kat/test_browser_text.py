@@ -12,19 +12,23 @@ import numpy as np
 import pytest
 
 from aggregator.client.module import joined_module, joined_text
+from aggregator.client.survey.numbers import Grid
+from aggregator.client.text.amounts import Amount
 from aggregator.client.text.hashing import siphash
 from aggregator.client.text.question import TextQuestion
 from aggregator.client.text.spelling import Spelling
 from aggregator.client.text.strings import fingerprint, normal_form
 from aggregator.client.text.unassigned import unassigned
+from aggregator.client.vectors import Recorded
 from aggregator.dap.ids import TaskId
 from aggregator.dap.times import Interval
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_for_clients, task_from_table, task_to_table
+from tests.support.entropy import SeededEntropy
 from tests.support.node import MODULE, run_tests
 from tests.support.processes import ROOT
 from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
-from tests.support.text import spelling_tasks
+from tests.support.text import question_tasks, spelling_tasks
 
 STEPS = ROOT / "tests" / "unit" / "aggregator" / "client" / "text" / "vectors.json"
 CHUNK = 0x1000
@@ -37,6 +41,8 @@ FIRSTS = [
 RANDOM_STRINGS = 4000
 LONG_STRINGS = 40
 QUESTION = TextQuestion("Ein „Wört“?", Fraction(1, 2), 8, 32)
+GRID = Grid(Fraction(-1, 2), Fraction(1, 3), 7, clips=False)
+WITH_AMOUNT = dataclasses.replace(QUESTION, amount=Amount("Wie „viel“?", GRID, "\u20ac"))
 WINDOWS = {"window": 3, "window_start": 1}
 LETTERS_START = 17_000_002
 """The first unit of a window, of the second of two of which letters are asked for."""
@@ -75,6 +81,7 @@ def described() -> dict[str, object]:
             "tasks": [task_for_clients(each) for each in bound],
         },
         "spelling": spelled(),
+        "amounts": with_amounts(),
         "description": json.loads(QUESTION.to_json(tasks)),
         "tasks": [task_for_clients(each) for each in tasks],
         "again": [asked_again(100), asked_again(200, window=1, window_start=0)],
@@ -82,6 +89,30 @@ def described() -> dict[str, object]:
             {"says": says, "tasks": [task_for_clients(t) for t in (tasks[0], each, *tasks[2:])]}
             for says, each in wrong.items()
         ],
+    }
+
+
+def with_amounts() -> dict[str, object]:
+    """Return a question with an amount, the entries of some answers with draws, and a spelling."""
+    tasks = question_tasks(WITH_AMOUNT, 100, WINDOWS)
+    prints = sorted(fingerprint(each, WITH_AMOUNT.meaning) for each in NAMES[:2])
+    spelling = Spelling(WITH_AMOUNT, tuple(prints), "abc", letters=5)
+    letters = spelling_tasks(spelling, tasks, Interval.of(LETTERS_START, 6))
+    entries = []
+    for number, (text, steps) in enumerate([("Caf\u00e9", 0), ("plum", 3), ("a", 7), (" ", 2)] * 9):
+        entropy = Recorded(SeededEntropy(b"%d" % number))
+        entry = WITH_AMOUNT.measurement(number % 8, (text, steps), entropy)
+        (drawn,) = entropy.given
+        entries.append([number % 8, text, steps, drawn.hex(), entry])
+    return {
+        "description": json.loads(WITH_AMOUNT.to_json(tasks)),
+        "tasks": [task_for_clients(each) for each in tasks],
+        "entries": entries,
+        "size": WITH_AMOUNT.entries,
+        "spelling": {
+            "description": json.loads(spelling.to_json(letters)),
+            "tasks": [task_for_clients(each) for each in letters],
+        },
     }
 
 

@@ -63,10 +63,35 @@ def released(
     for task in range(hashes.tasks):
         np.add.at(tables[task], 1 + hashes.string_buckets(task, prints), tossed[:, task])
     tables[:, 0] += rng.multinomial(silent, even)
-    stop = 1 - np.exp(-epsilon / 2)
-    for sign in (1, -1, 1, -1):
-        tables += sign * (rng.geometric(stop, shape) - 1)
-    return tables
+    return tables + _noise(shape, epsilon, rng)
+
+
+def released_amounts(
+    hashes: TextHashes,
+    prints: Prints,
+    given: tuple[Counts, Counts, int],
+    epsilon: float,
+    rng: np.random.Generator,
+) -> Counts:
+    """Return the released tables of both levels of a question with an amount.
+
+    `given` has the place of each person's string among the fingerprints, the steps of their number,
+    and how many there are at most.
+    """
+    who, steps, most = given
+    tossed, level = rng.integers(0, hashes.tasks, len(who)), rng.integers(0, most, len(who)) < steps
+    tables = np.zeros((hashes.tasks, 1 + 2 * hashes.buckets), np.int64)
+    for task in range(hashes.tasks):
+        mine = tossed == task
+        buckets = hashes.string_buckets(task, prints)[who[mine]]
+        np.add.at(tables[task], 1 + buckets + level[mine] * hashes.buckets, 1)
+    return tables + _noise(tables.shape, epsilon, rng)
+
+
+def _noise(shape: tuple[int, ...], epsilon: float, rng: np.random.Generator) -> Counts:
+    """Return the noise of both parties."""
+    draws = [rng.geometric(1 - np.exp(-epsilon / 2), shape) for _ in range(4)]
+    return draws[0] - draws[1] + draws[2] - draws[3]
 
 
 def question_tasks(
@@ -79,7 +104,7 @@ def question_tasks(
     privacy = {"mechanism": "PureDpDiscreteLaplace", "epsilon": format_rational(question.epsilon)}
     return [
         make_task(
-            {"type": "Prio3Histogram", "length": question.length, "chunk_length": 8},
+            {"type": "Prio3Histogram", "length": question.entries, "chunk_length": 8},
             privacy | question.group(place).settings() | (window or {}),
             id=str(TaskId((first_id + place).to_bytes(32))),
             task_info=question.info(place),
@@ -111,15 +136,12 @@ def spelled_tables(
     spelling: Spelling, held: Mapping[str, int], rng: np.random.Generator, silent: int = 0
 ) -> Counts:
     """Return the released tables of a spelling: people toss for a place, and tell its letter."""
-    shape = (spelling.tasks, spelling.length)
+    shape = (spelling.tasks, spelling.entries)
     even, tables = np.full(spelling.tasks, 1 / spelling.tasks), np.zeros(shape, np.int64)
     for string, people in [*held.items(), ("", silent)]:
         for place, count in enumerate(rng.multinomial(people, even)):
             tables[place, spelling.measurement(place, string)] += count
-    stop = 1 - np.exp(-float(spelling.epsilon) / 2)
-    for sign in (1, -1, 1, -1):
-        tables += sign * (rng.geometric(stop, shape) - 1)
-    return tables
+    return tables + _noise(shape, float(spelling.epsilon), rng)
 
 
 def spelling_tasks(spelling: Spelling, tasks: Sequence[Task], interval: Interval) -> list[Task]:

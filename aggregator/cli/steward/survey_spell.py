@@ -83,7 +83,7 @@ def spell(
     interval = _interval(tasks[0], window)
     text = read_text(found)
     with named(found):
-        prints = _unnamed(text, name)[: most_spelled(of.length, alphabet)]
+        prints = _unnamed(text, name)[: most_spelled(of.entries, alphabet)]
     count = min(LETTERS, of.tasks) if letters is None else letters
     spelling = Spelling(of, tuple(sorted(prints)), alphabet, count)
     entropy = SystemEntropy()

@@ -194,12 +194,32 @@ export function readAnswers(sheet, answers, faults = null) {
   return counted;
 }
 
-/** What was written in answer to each text question; null for none, or if it is not asked. */
-export function writtenIn(sheet, answers, read) {
+/** A string and the steps of a number; null for no answer, which each of them alone is, too. */
+function writtenBeside(name, answer, grid) {
+  if (typeof answer === 'string') return null;
+  const isPair = Array.isArray(answer) && answer.length === 2, [text, number] = isPair ? answer : [];
+  if (isPair && (isNothing(text) || isNothing(number))) return null;
+  if (!isPair || typeof text !== 'string') {
+    throw new AnswerError(name, 'must be text and a number; left out, it is no answer');
+  }
+  try {
+    return [text, stepsOf(number, grid)];
+  } catch (error) {
+    throw error instanceof Unfit ? new AnswerError(name, saidBy(error)) : error;
+  }
+}
+
+/**
+ * What was written in answer to each text question; null for none, or if it is not asked.
+ *
+ * @param {Array} grids of each, that of its number; null if none is asked for
+ */
+export function writtenIn(sheet, answers, read, grids) {
   const asked = sheet.asked(read).slice(read.length);
   return sheet.texts.map(({ name }, i) => {
     const answer = Object.hasOwn(answers, name) ? answers[name] : null;
     if (isNothing(answer)) return null;
+    if (grids[i]) return asked[i] ? writtenBeside(name, answer, grids[i]) : null;
     if (typeof answer !== 'string') throw new AnswerError(name, 'must be text; left out, it is no answer');
     return asked[i] ? answer : null;
   });

@@ -10,10 +10,12 @@
 
 import { Client } from './client.js';
 import { hexOf, isBoundTo, refuse, sha256 } from './digest.js';
+import { gridOf } from './grid.js';
 import { NORMALISATION, checkUnicode, normalForm } from './normal.js';
 import { random } from './report.js';
 
-const DESCRIBED = 1; // the version of descriptions
+const DESCRIBED = 1, WITH_AMOUNT = 2; // the versions of descriptions
+const MOST_STEPS = 2n ** 32n;
 const FEWEST_BUCKETS = 16;
 const FEWEST_TASKS = 8;
 const MECHANISM = 'PureDpDiscreteLaplace';
@@ -57,9 +59,9 @@ export class TextQuestion {
    */
   static async read(description, tasks) {
     checkUnicode();
-    const { version, normalisation, title, epsilon, buckets, survey } = description ?? {};
-    if (version !== DESCRIBED || normalisation !== NORMALISATION) {
-      refuse(`text.json: only version ${DESCRIBED} and normal form ${NORMALISATION} are known`);
+    const { version, normalisation, title, epsilon, buckets, survey, amount } = description ?? {};
+    if (![DESCRIBED, WITH_AMOUNT].includes(version) || normalisation !== NORMALISATION) {
+      refuse(`text.json: only versions ${DESCRIBED} and ${WITH_AMOUNT} and normal form ${NORMALISATION} are known`);
     }
     if (typeof title !== 'string' || typeof epsilon !== 'string') {
       refuse('text.json: not the description of a text question');
@@ -71,9 +73,14 @@ export class TextQuestion {
       refuse(`text.json: buckets must be at least ${FEWEST_BUCKETS}`);
     }
     // Names sorted, no spaces: the bytes that everybody hashes.
-    const text = JSON.stringify({ buckets, epsilon, normalisation, tasks: tasks.length, title, version });
-    const question = new TextQuestion();
-    Object.assign(question, { title, epsilon, tasks, length: buckets, survey: survey ?? '' });
+    const asked = version === WITH_AMOUNT ? { amount: amountOf(amount) } : {};
+    const table = { ...asked, buckets, epsilon, normalisation, tasks: tasks.length, title, version };
+    const text = JSON.stringify(table), question = new TextQuestion();
+    Object.assign(question, { title, epsilon, tasks, length: buckets, survey: survey ?? '', table });
+    question.amount = asked.amount ?? null;
+    /** The possible numbers, as a sheet has them; null if none is asked for. */
+    question.grid = asked.amount ? gridOf(asked.amount) : null;
+    if (asked.amount && BigInt(question.grid.steps) > MOST_STEPS) refuse('text.json: amount: has too many steps');
     question.meaning = await sha256('prio text question', text);
     for (const [place, task] of tasks.entries()) await question.checkTask(task, place, text, survey);
     if (description.meaning !== hexOf(question.meaning)) refuse('text.json: its meaning is not its own');
@@ -89,8 +96,8 @@ export class TextQuestion {
     if (!(await isBoundTo(task, [text, place, ...(survey ? [survey] : [])].join('\n')))) {
       refuse(`${about}: was not made for this question and this place in it`);
     }
-    if (task.type !== 'Prio3Histogram' || task.prio3.circuit.length !== this.length) {
-      refuse(`${about}: is no histogram of ${this.length} buckets`);
+    if (task.type !== 'Prio3Histogram' || task.prio3.circuit.length !== this.entries) {
+      refuse(`${about}: is no histogram of ${this.entries} buckets`);
     }
     if (task.policy?.mechanism !== MECHANISM || task.policy.epsilon !== this.epsilon) {
       refuse(`${about}: its noise is not ${MECHANISM} of epsilon ${this.epsilon}`);
@@ -107,8 +114,39 @@ export class TextQuestion {
     if (shared(task) !== shared(this.tasks[0])) refuse(`${about}: has other settings than the first`);
   }
 
+  /** How many entries a report has: with an amount, each string has one for each of two levels. */
+  get entries() {
+    return this.amount ? 2 * this.length - 1 : this.length;
+  }
+
+  /** The string and the steps of an answer; no string if it has only one of what is asked for. */
+  partsOf(answer) {
+    if (answer !== null && typeof answer !== 'string' && !(this.amount && Array.isArray(answer))) {
+      throw new TypeError(`answer must be ${this.amount ? 'a list of a string and steps' : 'a string'}, or null`);
+    }
+    if (!this.amount) return [answer, 0];
+    const [text, steps] = typeof answer === 'string' ? [] : (answer ?? []);
+    if ((text ?? null) === null || (steps ?? null) === null) return [null, 0];
+    const most = Number(this.grid.steps), count = Number(steps);
+    if (typeof text !== 'string' || !(Number.isInteger(count) && count >= 0 && count <= most)) {
+      throw new TypeError(`answer must be a list of a string and steps, from 0 to ${most}`);
+    }
+    return [text, count];
+  }
+
   /**
-   * The bucket of an answer in a task; 0 is for no answer: null, or a text of no visible
+   * The entry of an answer in a task. A number of `steps` above the least of N has the upper level
+   * with a chance of steps / N, which is drawn here: once for each report.
+   */
+  async entry(place, answer, entropy = random) {
+    const [text, steps] = this.partsOf(answer), bucket = await this.bucket(place, text);
+    if (!this.amount) return bucket;
+    const level = tossed(Number(this.grid.steps), entropy) < steps;
+    return bucket && bucket + level * (this.length - 1);
+  }
+
+  /**
+   * The bucket of a string in a task; 0 is for no answer: null, or a text of no visible
    * character.
    */
   async bucket(place, answer) {
@@ -133,6 +171,15 @@ export function tossed(count, entropy = random) {
     const drawn = new DataView(entropy(8).buffer).getBigUint64(0);
     if (drawn < fair) return Number(drawn % BigInt(count));
   }
+}
+
+/** What a description has of its amount, names sorted. */
+function amountOf(amount) {
+  const { clip, high, low, step, text, unit } = amount ?? {};
+  if (typeof clip !== 'boolean' || typeof text !== 'string' || typeof unit !== 'string') {
+    refuse('text.json: not the description of a text question');
+  }
+  return { clip, high, low, step, text, unit };
 }
 
 /** The windows of a task in seconds, as text: `LENGTH START`; no length is all time. */
@@ -163,7 +210,8 @@ export class TextClient {
       new Client(tasks[place], { ...options, keepsPlaces: true }));
     const own = windowsOf(question.tasks[place]);
     const first = await outbox.keep(`windows ${name}`, own);
-    return new TextClient(question, place, name, spelled, clients, new Set([first, own]));
+    const text = new TextClient(question, place, name, spelled, clients, new Set([first, own]));
+    return Object.assign(text, { entropy });
   }
 
   constructor(question, place, name, spelled, clients, windows) {
@@ -210,14 +258,13 @@ export class TextClient {
 
   /**
    * Make a report of an answer of a moment, or of null for none, for the outbox's `add`; of now,
-   * unless one is given. The tasks may need a permit: of the person's `link`.
+   * unless one is given. With an amount, an answer is `[string, steps]`. The tasks may need a permit: of the person's `link`.
    */
   async make(answer, moment = this.client.now(), link = null) {
-    if (answer !== null && typeof answer !== 'string') {
-      throw new TypeError('answer must be a string, or null');
-    }
+    const [text] = this.question.partsOf(answer);
     const place = this.at(this.client.task.time(moment)), client = this.clients[place];
-    const bucket = await [this.question, ...this.spelled][place].bucket(this.place, answer);
+    const bucket = await (place ? this.spelled[place - 1].bucket(this.place, text)
+      : this.question.entry(this.place, answer, this.entropy));
     const permit = await link?.permit(client.task, moment);
     const record = client.make(bucket, { at: moment, permit });
     // One claim for the question and its spellings: a person pays for one report of a window.

@@ -9,11 +9,10 @@
  */
 
 import { hexOf, isBoundTo, refuse } from './digest.js';
-import { normalForm, NORMALISATION } from './normal.js';
+import { normalForm } from './normal.js';
 import { fingerprint } from './question.js';
 
 const SPELLED = 1; // the version of descriptions
-const VERSION_OF_QUESTIONS = 1;
 const PRINT = /^[0-9a-f]{8}$/;
 
 /** What a spelling has as its question: all of a task but its id, name and interval. */
@@ -44,7 +43,7 @@ export class Spelling {
       PRINT.test(each) && (i === 0 || fingerprints[i - 1] < each));
     const places = question.tasks.length;
     if (
-      !isRising || !fingerprints.length || fingerprints.length * spelling.size >= question.length
+      !isRising || !fingerprints.length || fingerprints.length * spelling.size >= question.entries
       || !(Number.isInteger(letters) && letters >= 1 && letters <= places)
     ) {
       refuse('spelling.json: its fingerprints or its letters do not fit the question');
@@ -52,11 +51,7 @@ export class Spelling {
     if (tasks.length !== places || String(ids) !== String(tasks.map(({ id }) => id))) {
       refuse('spelling.json: its task_ids are not those of its tasks');
     }
-    const { title, epsilon, length: buckets } = question;
-    const asked = {
-      buckets, epsilon, meaning: hexOf(question.meaning), normalisation: NORMALISATION,
-      tasks: places, title, version: VERSION_OF_QUESTIONS,
-    };
+    const asked = Object.fromEntries(Object.entries({ ...question.table, meaning: hexOf(question.meaning) }).sort());
     // Names sorted, no spaces: the bytes that everybody hashes.
     const text = JSON.stringify({ alphabet, fingerprints, letters, question: asked, version });
     for (const [place, task] of tasks.entries()) {

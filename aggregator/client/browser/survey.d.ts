@@ -7,11 +7,12 @@ export type Answers = Record<string, Answer>;
 
 /**
  * A label or a list of labels, a truth value, a number, numbers by the names of columns, or what a
- * person wrote, as the question asks. Nothing, NaN and blank text are no answer.
+ * person wrote, or that and a number, as the question asks. Nothing, NaN and blank text are no
+ * answer, and neither is text without the number that is asked for beside it, or a number alone.
  */
 export type Answer =
   | string | number | bigint | boolean | null | undefined
-  | string[] | Set<string>
+  | string[] | Set<string> | [string | null, string | number | bigint | null]
   | Record<string, string | number | bigint | null | undefined>;
 
 export interface SurveyOptions extends ClientOptions {

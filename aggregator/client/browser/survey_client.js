@@ -98,6 +98,8 @@ export class Survey extends Asking {
       return { name, question, spelled: spelled.filter((each) => each.question === question) };
     });
     super({ task, texts: asked, sheet: read.sheet, window: read.window, name: '' }, options);
+    /** Of each text question the numbers that are possible beside a string; null if there are none. */
+    this.grids = asked.map(({ question }) => question.grid);
     this.title = read.title;
     /** What is asked, as the survey's file has it, for a form. */
     this.questions = read.questions;
@@ -149,7 +151,7 @@ export class Survey extends Asking {
     await this.open();
     // Before any answer is read: the tasks that a person is in must not depend on answers.
     const texts = await this.openTexts(claim ?? undefined);
-    const read = readAnswers(this.sheet, answers), written = writtenIn(this.sheet, answers, read);
+    const read = readAnswers(this.sheet, answers), written = writtenIn(this.sheet, answers, read, this.grids);
     const ahead = await this.clock.known();
     if (ahead === null) {
       throw new TimeUnknown('this clock differs from an aggregator\'s, and the two do not agree');

@@ -11,12 +11,28 @@ export interface TextDescription {
   epsilon: string;
   tasks: number;
   buckets: number;
+  /** In version 2: the number that is asked for beside a string. */
+  amount?: TextAmount;
   /** What a survey asks that has text questions only. */
   survey?: string;
   /** Hexadecimal. */
   meaning: string;
   task_ids: string[];
 }
+
+/** A number that is asked for beside a string; low, high and step are exact, as "1/2" is. */
+export interface TextAmount {
+  text: string;
+  low: string;
+  high: string;
+  step: string;
+  unit: string;
+  /** Whether a number out of range counts as the nearest. */
+  clip: boolean;
+}
+
+/** A string or, with an amount, a string and how many steps above the least the number is. */
+export type Written = string | [string | null, number | bigint | null] | null;
 
 /** A question whose description and tasks agree. Everything in it is public. */
 export class TextQuestion {
@@ -27,11 +43,17 @@ export class TextQuestion {
   static read(description: TextDescription, tasks: Task[]): Promise<TextQuestion>;
   readonly title: string;
   readonly epsilon: string;
-  /** Buckets of each task. */
+  /** What number is asked for beside a string; null if none is. */
+  readonly amount: TextAmount | null;
+  /** Entries of each report. */
+  readonly entries: number;
+  /** Buckets of one level: of each task, if no number is asked for. */
   readonly length: number;
   readonly tasks: Task[];
   readonly meaning: Uint8Array;
-  /** The bucket of an answer in a task; 0 is for none. */
+  /** The entry of an answer in a task, for which a level is drawn; 0 is for no answer. */
+  entry(place: number, answer: Written, entropy?: Entropy): Promise<number>;
+  /** The bucket of a string in a task; 0 is for none. */
   bucket(place: number, answer: string | null): Promise<number>;
   /** One person's part in it, see `TextClient.open`. */
   open(
@@ -97,13 +119,13 @@ export class TextClient {
    */
   answered(moment?: number): Promise<Outcome | null>;
   /** Make a report of any string, or of no answer, for `add` of the outbox, beside others. */
-  make(answer: string | null, moment?: number, link?: Link | null): Promise<OutboxRecord>;
+  make(answer: Written, moment?: number, link?: Link | null): Promise<OutboxRecord>;
   /**
    * Make a report of any string, or of no answer, and store it.
    *
    * @throws {AlreadyAnswered | OutboxFull}
    */
-  put(answer: string | null): Promise<string>;
+  put(answer: Written): Promise<string>;
 }
 
 export function normalForm(answer: string): string;

@@ -27,7 +27,8 @@ from aggregator.client.right_time import PATIENCE_SECONDS, RightTime, word_now
 from aggregator.client.sender import REPORTS_PER_REQUEST, Sender
 from aggregator.client.survey.answers import AnswerError, Entries
 from aggregator.client.survey.asked_survey import AskedSurvey, read_survey
-from aggregator.client.survey.numbers import is_nothing
+from aggregator.client.survey.numbers import Grid, Unfit, is_nothing
+from aggregator.client.text.amounts import Written
 from aggregator.clock import Clock, SystemClock
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ParameterError
@@ -39,6 +40,7 @@ from aggregator.written_times import IN_UTC
 
 if TYPE_CHECKING:
     from aggregator.client.survey.texts import SpelledTexts, TextParts
+    from aggregator.client.text.amounts import Amount
     from aggregator.client.text.toss import Toss
 
 _OUTBOX = "outbox.sqlite"
@@ -59,14 +61,15 @@ class Row:
 
     Attributes:
         entries: What the answers add to the entries of the survey's own report.
-        texts: What they wrote, by the names of text questions; None for no answer.
+        texts: What they wrote, by the names of text questions; None for no answer. Where a number
+            is asked for beside a string, both, the number in steps above the least.
         seconds: When, in seconds since the epoch.
         person: Who; None if each row is another person's.
         secret: Of the person's link, where the survey counts only answers with one.
     """
 
     entries: Entries = dataclasses.field(repr=False)
-    texts: Mapping[str, str | None] = dataclasses.field(repr=False)
+    texts: Mapping[str, Written] = dataclasses.field(repr=False)
     seconds: int
     person: str | None = None
     secret: bytes | None = dataclasses.field(default=None, repr=False)
@@ -194,8 +197,9 @@ class SurveyClient:
 
         Args:
             answers: By the names of questions: a label, a list of labels, a number, a truth value,
-                a table of numbers, or text, as each asks. What is left out, None, NaN or
-                blank is counted as no answer, in a report of the same size.
+                a table of numbers, text, or text and a number, as each asks. What is left out,
+                None, NaN or blank is counted as no answer, in a report of the same size; so is
+                text without the number that is asked for beside it, or a number without text.
             person: Whose answers these are: a person has one report in each window of this task.
                 The name stays in the outbox. Text questions need it, and the outbox then keeps
                 which of their tasks the person is in.
@@ -238,8 +242,9 @@ class SurveyClient:
         `ParameterError` as `put` does.
         """
         entries = self.sheet.entries(answers)
-        texts = {name: _text_of(answers, name) for name in self.asked.texts}
-        texts |= dict.fromkeys(self.sheet.skipped_texts(answers))
+        texts: dict[str, Written] = dict.fromkeys(self.asked.texts)
+        for name in texts.keys() - set(self.sheet.skipped_texts(answers)):
+            texts[name] = _written_in(answers, name, self.asked.texts[name][0].amount)
         time = self._time.now() if seconds is None else _whole(seconds)
         return Row(entries, texts, time, _checked(person))
 
@@ -395,13 +400,32 @@ def _whole(seconds: object) -> int:
         raise ParameterError("seconds: must be a whole number") from None
 
 
-def _text_of(answers: Mapping[str, object], name: str) -> str | None:
+def _written_in(answers: Mapping[str, object], name: str, amount: "Amount | None") -> Written:
     answer = answers.get(name)
     if is_nothing(answer):
         return None
+    if amount is not None:
+        return _with_amount(answer, name, amount.grid)
     if not isinstance(answer, str):
         raise AnswerError(name, "must be text, or None for no answer")
     return answer
+
+
+def _with_amount(answer: object, name: str, grid: Grid) -> Written:
+    """Return text with the steps of a number; None if one of them is missing."""
+    if isinstance(answer, str):
+        return None
+    match answer:
+        case [text, number] if is_nothing(text) or is_nothing(number):
+            return None
+        case [str(text), number]:
+            try:
+                return text, grid.place(number)
+            except Unfit as unfit:
+                raise AnswerError(name, str(unfit)) from None
+        case _:
+            pass
+    raise AnswerError(name, "must be text and a number, or None for no answer")
 
 
 def _letters_of(asked: AskedSurvey, folders: Sequence[Path]) -> "SpelledTexts":

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from aggregator.client.batched_calls import BatchedCalls
 from aggregator.client.outbox import Outbox
+from aggregator.client.text.amounts import Written
 from aggregator.client.text.beside_survey import AskedTexts
 from aggregator.client.text.fitting import SpelledWindow, read_spelling
 from aggregator.client.text.toss import Toss
@@ -52,7 +53,7 @@ class TextParts:
         return self._toss_all([self._named(person) for person in people])
 
     def parts(
-        self, tosses: Sequence[Toss], answers: Mapping[str, str | None], seconds: int
+        self, tosses: Sequence[Toss], answers: Mapping[str, Written], seconds: int
     ) -> list[tuple[Task, int]]:
         """Return, for each question, a person's task at a time and what they report.
 
@@ -72,12 +73,12 @@ class TextParts:
             )
         return person
 
-    def _part(self, name: str, toss: Toss, answer: str | None, seconds: int) -> tuple[Task, int]:
-        asked = self._asked_at(name, seconds)
+    def _part(self, name: str, toss: Toss, answer: Written, seconds: int) -> tuple[Task, int]:
+        asked, question = self._asked_at(name, seconds), self.asked[name][0]
         if isinstance(asked, SpelledWindow):
-            measurement = asked.spelling.measurement(toss.number, answer)
+            measurement = asked.spelling.measurement(toss.number, question.text_in(answer))
             return asked.tasks[toss.number], measurement
-        return asked[toss.number], toss.measurement(answer)
+        return asked[toss.number], question.measurement(toss.number, answer, self._entropy)
 
     def _asked_at(self, name: str, seconds: int) -> SpelledWindow | Sequence[Task]:
         """Return the spelling that is asked at a time, or the question's own tasks."""

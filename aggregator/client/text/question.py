@@ -1,32 +1,37 @@
 """One text question and its tasks, each of which binds the whole question and its own place in it.
 
 The public description (`text.json`) says what all parties and clients must agree on: the title, the
-version of the normal form, the numbers of tasks and buckets, and epsilon. Its digest is the
-`meaning` that every fingerprint and key depends on, and the `task_info` of task g ends with a
-digest of the description and g. That is bound into every report: with another description, or
-tasks in another order, no report opens. If a survey has text questions only, no task of its own
-binds what it asks, and each of theirs does: the digest is then of the survey's meaning, too.
+version of the normal form, the numbers of tasks and buckets, epsilon, and in version 2 which number
+is asked for beside a string (`amounts`). Its digest is the `meaning` that every fingerprint and key
+depends on, and the `task_info` of task g ends with a digest of the description and g. That is bound
+into every report: with another description, or tasks in another order, no report opens. If a survey
+has text questions only, no task of its own binds what it asks, and each of theirs does: the digest
+is then of the survey's meaning, too.
 """
 
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from aggregator.client.text import TASKS
-from aggregator.client.text.hashing import TextHashes
+from aggregator.client.text.amounts import Amount, Written, entries_of, entry_of, range_of
+from aggregator.client.text.hashing import MOST_BUCKETS, TextHashes
 from aggregator.client.text.strings import NORMALISATION
 from aggregator.dp.group import Group
 from aggregator.dp.rationals import format_rational, parse_rational
+from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task, info_with_digest
 from aggregator.protocol.task_file import task_to_table, tasks_from_toml
 from aggregator.untrusted_text import first_unsafe_member
 
-_VERSION = 1
+_VERSION, _WITH_AMOUNT = 1, 2
+"""The versions of a description: without an amount, and with one."""
+
 _DOMAIN = b"prio text question"
 _MECHANISM = "PureDpDiscreteLaplace"
 _NOT_ONE = "text.json: not the description of a text question"
@@ -43,6 +48,8 @@ Described = TypeVar("Described")
 class TextQuestion:
     """What is asked, and how it is counted: epsilon is of each task, and so of a person.
 
+    `length` is how many buckets one level has, with that for no answer; `amount` is the number that
+    people give beside a string, if one is asked for.
     `survey` is the meaning of a survey that has text questions only. It is no part of the question,
     whose fingerprints and tosses stay what they are when the survey changes.
     """
@@ -52,6 +59,7 @@ class TextQuestion:
     tasks: int
     length: int
     survey: str = dataclasses.field(default="", compare=False, repr=False)
+    amount: Amount | None = None
 
     def __post_init__(self) -> None:
         if not self.title.strip():
@@ -59,6 +67,10 @@ class TextQuestion:
         if first_unsafe_member({"title": self.title}):
             raise ParameterError("title: must be one line, without control characters")
         _ = self.hashes
+        if self.entries > MOST_BUCKETS:
+            raise ParameterError(
+                f"buckets: with an amount must be at most {MOST_BUCKETS // 2}, not {self.length}"
+            )
 
     @property
     def meaning(self) -> bytes:
@@ -71,14 +83,38 @@ class TextQuestion:
         return TextHashes(self.meaning, self.tasks, self.length)
 
     @property
+    def entries(self) -> int:
+        """How many entries a report has."""
+        return self.length if self.amount is None else entries_of(self.length)
+
+    def measurement(self, task: int, written: Written, entropy: Entropy) -> int:
+        """Return the entry that a person in a task reports, for any string and for no answer.
+
+        The number's level is drawn here, once for each report. Of a question with an amount, a
+        string alone is no answer.
+        """
+        bucket = self.hashes.bucket(task, self.text_in(written))
+        if self.amount is None:
+            return bucket
+        steps = written[1] if isinstance(written, tuple) else 0
+        return entry_of(bucket, self.amount.level(steps, entropy), self.length)
+
+    def text_in(self, written: Written) -> str | None:
+        """Return the string in an answer, None for no answer."""
+        if isinstance(written, tuple):
+            return written[0]
+        return written if self.amount is None else None
+
+    @property
     def described(self) -> str:
         """The exact text that the digests of the question and its tasks are made from."""
         return json.dumps(self._table, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
     @property
     def _table(self) -> dict[str, object]:
-        return {
-            "version": _VERSION,
+        more = {} if self.amount is None else {"amount": self.amount.table}
+        return more | {
+            "version": _VERSION if self.amount is None else _WITH_AMOUNT,
             "normalisation": NORMALISATION,
             "title": self.title,
             "epsilon": format_rational(self.epsilon),
@@ -88,7 +124,10 @@ class TextQuestion:
 
     def info(self, task: int, title: str | None = None) -> str:
         """Return the `task_info` of one of the tasks, which binds the question and its number."""
-        return info_with_digest(self.title if title is None else title, self.bound(task))
+        about = self.title if title is None else title
+        if about and self.amount is not None:
+            about = self.amount.range.before(about)
+        return info_with_digest(about, self.bound(task))
 
     def bound(self, task: int) -> str:
         """Return the text whose digest ends the `task_info` of one of the tasks."""
@@ -107,6 +146,13 @@ class TextQuestion:
     def check(self, tasks: Sequence[Task]) -> None:
         """Refuse tasks that are not this question's, in their order."""
         check_places(self, tasks)
+        asked = None if self.amount is None else self.amount.range
+        for task in tasks:
+            if range_of(task.title) != asked:
+                raise ParameterError(
+                    "task_info: says other amounts than the question asks for, from which a "
+                    "collector would compute other means"
+                )
 
 
 class Places(Protocol):
@@ -121,8 +167,8 @@ class Places(Protocol):
         """How many tasks there are."""
 
     @property
-    def length(self) -> int:
-        """The buckets of each task."""
+    def entries(self) -> int:
+        """The entries of each task's histogram."""
 
     def info(self, task: int, title: str | None = None, /) -> str:
         """Return the `task_info` of one of them."""
@@ -143,8 +189,8 @@ def check_places(asked: Places, tasks: Sequence[Task]) -> None:
                 "description or the order of tasks may have been changed or swapped since"
             )
         circuit, privacy = task.prio3.circuit, table["privacy"]
-        if circuit.name != "Histogram" or circuit.output_len != asked.length:
-            raise ParameterError(f"{about}: is no histogram of {asked.length} buckets")
+        if circuit.name != "Histogram" or circuit.output_len != asked.entries:
+            raise ParameterError(f"{about}: is no histogram of {asked.entries} buckets")
         assert isinstance(privacy, dict)  # noqa: S101  what a task file has
         if privacy["mechanism"] != _MECHANISM or (
             parse_rational(str(privacy["epsilon"]), "epsilon") != asked.epsilon
@@ -168,24 +214,40 @@ def question_of_json(text: str, tasks: Sequence[Task]) -> TextQuestion:
     """
     try:
         table = json.loads(text)
-        form = table["version"], table["normalisation"]
-        words = str(table["title"]), str(table["epsilon"])
-        numbers = table["tasks"], table["buckets"]
-        survey = str(table.get("survey", ""))
+        question = question_of_table(table)
         stated = table["meaning"], table["task_ids"]
+    except ParameterError:
+        raise
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise ParameterError(_NOT_ONE) from None
-    if form != (_VERSION, NORMALISATION):
-        raise ParameterError(
-            f"text.json: this program knows version {_VERSION} and normal form {NORMALISATION} only"
-        )
-    if not all(type(each) is int for each in numbers):
-        raise ParameterError(_NOT_ONE)
-    question = TextQuestion(words[0], parse_rational(words[1], "epsilon"), *numbers, survey)
     question.check(tasks)
     if stated != (question.meaning.hex(), [str(each.task_id) for each in tasks]):
         raise ParameterError("text.json: its meaning or its task_ids are not those of its tasks")
     return question
+
+
+def question_of_table(table: Mapping[str, object]) -> TextQuestion:
+    """Return the question that a description states, or raise as `question_of_json` does.
+
+    What is no description at all also raises ValueError, TypeError, KeyError or AttributeError.
+    """
+    version, normalisation = table["version"], table["normalisation"]
+    if version not in (_VERSION, _WITH_AMOUNT) or normalisation != NORMALISATION:
+        raise ParameterError(
+            f"text.json: this program knows versions {_VERSION} and {_WITH_AMOUNT}, and normal "
+            f"form {NORMALISATION}, only"
+        )
+    tasks, length = table["tasks"], table["buckets"]
+    if type(tasks) is not int or type(length) is not int:
+        raise ParameterError(_NOT_ONE)
+    amount = None
+    if version == _WITH_AMOUNT:
+        asked = table["amount"]
+        if not isinstance(asked, dict):
+            raise ParameterError(_NOT_ONE)
+        amount = Amount.of_table(asked)
+    title, epsilon = str(table["title"]), parse_rational(str(table["epsilon"]), "epsilon")
+    return TextQuestion(title, epsilon, tasks, length, str(table.get("survey", "")), amount)
 
 
 def read_described(

@@ -19,10 +19,9 @@ from fractions import Fraction
 
 from aggregator.client.text import SPELLED_ALPHABET
 from aggregator.client.text.hashing import NO_ANSWER, TextHashes
-from aggregator.client.text.question import TextQuestion, check_places
+from aggregator.client.text.question import TextQuestion, check_places, question_of_table
 from aggregator.client.text.strings import FINGERPRINTS, fingerprint, normal_form
 from aggregator.dp.group import Group
-from aggregator.dp.rationals import parse_rational
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task, info_with_digest
 
@@ -63,10 +62,10 @@ class Spelling:
         # A letter that no normal form contains would have buckets that nobody reports.
         if any(normal_form(f"x{each}x") != f"x{each}x" for each in self.alphabet):
             raise ParameterError("alphabet: must be of letters that normal forms have")
-        given, most = self.fingerprints, most_spelled(self.question.length, self.alphabet)
+        given, most = self.fingerprints, most_spelled(self.question.entries, self.alphabet)
         if not 1 <= len(given) <= most:
             raise ParameterError(
-                f"fingerprints: there is room for 1 to {most} in {self.question.length} buckets, "
+                f"fingerprints: there is room for 1 to {most} in {self.question.entries} buckets, "
                 f"not for {len(given)}"
             )
         if list(given) != sorted(set(given)) or not 0 <= given[0] <= given[-1] < FINGERPRINTS:
@@ -88,9 +87,9 @@ class Spelling:
         return self.question.tasks
 
     @property
-    def length(self) -> int:
-        """The buckets of each task, as many as the question's."""
-        return self.question.length
+    def entries(self) -> int:
+        """The buckets of each task, as many as the entries of the question's."""
+        return self.question.entries
 
     @property
     def hashes(self) -> TextHashes:
@@ -178,18 +177,18 @@ def spelling_of_json(text: str, tasks: Sequence[Task]) -> Spelling:
     try:
         table = json.loads(text)
         version, letters, asked = table["version"], table["letters"], table["question"]
-        words = str(asked["title"]), str(asked["epsilon"])
-        numbers = letters, asked["tasks"], asked["buckets"]
+        question = question_of_table(asked)
         stated, ids = str(asked["meaning"]), table["task_ids"]
         given, alphabet = [str(each) for each in table["fingerprints"]], str(table["alphabet"])
         prints = tuple(int(each, 16) for each in given)
+    except ParameterError:
+        raise
     except (ValueError, TypeError, KeyError, RecursionError):
         raise ParameterError(_NOT_ONE) from None
     if version != _VERSION:
         raise ParameterError(f"spelling.json: this program knows version {_VERSION} only")
-    if not all(type(each) is int for each in numbers):
+    if type(letters) is not int:
         raise ParameterError(_NOT_ONE)
-    question = TextQuestion(words[0], parse_rational(words[1], "epsilon"), *numbers[1:])
     spelling = Spelling(question, prints, alphabet, letters)
     spelling.check(tasks)
     # The meaning, hashed into every fingerprint, covers the version of the normal form too.

@@ -10,11 +10,9 @@ The task does not depend on the answer; whether and when a report is sent must n
 import dataclasses
 from typing import Self
 
+from aggregator.client.text.amounts import drawn_below
 from aggregator.client.text.hashing import TextHashes
 from aggregator.entropy import Entropy
-
-_DRAWN = 8
-"""Bytes of a draw; the largest are drawn again, so that all tasks are equally likely."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -33,12 +31,4 @@ class Toss:
 
         Outside tests the entropy is the operating system's.
         """
-        fair = 2 ** (8 * _DRAWN) // hashes.tasks * hashes.tasks
-        while True:
-            drawn = int.from_bytes(entropy.bytes(_DRAWN), "big")
-            if drawn < fair:
-                return cls(hashes, drawn % hashes.tasks)
-
-    def measurement(self, answer: str | None) -> int:
-        """Return the bucket to report to the task, for any string and for no answer."""
-        return self.hashes.bucket(self.number, answer)
+        return cls(hashes, drawn_below(hashes.tasks, entropy))

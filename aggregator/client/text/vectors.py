@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 from typing_extensions import override
 
+from aggregator.client.text.amounts import entry_of
 from aggregator.client.text.hashing import siphash
 from aggregator.client.text.question import TextQuestion
 from aggregator.client.text.strings import fingerprint, normal_form
@@ -40,16 +41,17 @@ def text_vectors(
 ) -> dict[str, object]:
     """Return all that a client computes for these answers, bytes in hexadecimal.
 
-    One toss serves them all. The time of the reports is in seconds since the epoch.
+    One toss serves them all. Of a question with an amount, some numbers are given beside the
+    answers, each with what was drawn for its level. The time of the reports is in seconds since the
+    epoch.
     """
     hashes = question.hashes
     entropy = KnownEntropy(b"prio text vectors" + question.meaning)
     tosses = [_toss(question, entropy) for _ in range(_TOSSES)]
     tosses.append(_toss(question, _LargestFirst(entropy)))
     number = tosses[0][0]
-    upload = client_vectors(
-        tasks[number], [hashes.bucket(number, answer) for answer in answers], seconds
-    )
+    given = [_answer(question, answer, place, entropy) for place, answer in enumerate(answers)]
+    upload = client_vectors(tasks[number], [entries[number] for entries, _ in given], seconds)
     return {
         "version": 1,
         "warning": WARNING,
@@ -60,7 +62,7 @@ def text_vectors(
         },
         "tosses": [{"drawn": drawn, "task": task} for task, drawn in tosses],
         "keys": [hashes.key(task).hex() for task in range(hashes.tasks)],
-        "answers": [_answer(question, answer) for answer in answers],
+        "answers": [found for _, found in given],
         "upload": upload,
     }
 
@@ -71,17 +73,29 @@ def _toss(question: TextQuestion, entropy: Entropy) -> tuple[int, list[str]]:
     return Toss.of(question.hashes, recorded).number, [each.hex() for each in recorded.given]
 
 
-def _answer(question: TextQuestion, answer: str) -> dict[str, object]:
+def _answer(
+    question: TextQuestion, answer: str, at: int, entropy: Entropy
+) -> tuple[list[int], dict[str, object]]:
+    """Return what an answer reports to each task, and all that leads there."""
     hashes, normal = question.hashes, normal_form(answer)
     printed = fingerprint(normal, hashes.meaning)
     words = np.array([printed], np.uint32).byteswap()
     tasks = range(hashes.tasks)
-    return {
+    buckets = [hashes.bucket(task, answer) for task in tasks]
+    found: dict[str, object] = {
         "utf16": answer.encode("utf-16-be", "surrogatepass").hex(),
         "normal": normal.encode().hex(),
         "fingerprint": printed.to_bytes(4, "big").hex(),
         "siphash": [
             int(siphash(hashes.key(task), words)[0]).to_bytes(8, "little").hex() for task in tasks
         ],
-        "buckets": [hashes.bucket(task, answer) for task in tasks],
+        "buckets": buckets,
     }
+    if question.amount is None:
+        return buckets, found
+    most = question.amount.grid.steps
+    steps, recorded = (0, most, most // 2, 1, most - 1)[at % 5], Recorded(entropy)
+    level = question.amount.level(steps, recorded)
+    entries = [entry_of(bucket, level, question.length) for bucket in buckets]
+    drawn = [each.hex() for each in recorded.given]
+    return entries, found | {"steps": steps, "drawn": drawn, "level": level, "entries": entries}

@@ -28,6 +28,7 @@ from aggregator.errors import ParameterError
 from aggregator.steward.text.candidates import Candidates, Listed, Prints
 from aggregator.steward.text.fit import Fit
 from aggregator.steward.text.laws import Clip, Floats, least_threshold
+from aggregator.steward.text.means import HowMuch
 from aggregator.steward.text.plan import FALSE_STRINGS
 from aggregator.steward.text.search import reaching
 
@@ -48,7 +49,8 @@ class Found:
 
     It has no names if it is in no list. The count is an estimate, with its standard deviation and
     an interval, by the normal law of an estimate that passed the threshold. A string that is shown
-    whatever its count has no threshold, and perhaps nobody holds it.
+    whatever its count has no threshold, and perhaps nobody holds it. `amount` is of the numbers
+    beside it, if such are asked for.
     """
 
     fingerprint: int
@@ -58,6 +60,7 @@ class Found:
     low: float
     high: float
     threshold: float | None
+    amount: HowMuch | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -20,8 +20,9 @@ from aggregator.dp.laws import DiscreteLaplaceLaw
 from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
+from aggregator.steward.text.amounts import decode_amounts
 from aggregator.steward.text.candidates import Listed, candidates_of
-from aggregator.steward.text.decode import Decoded, Found, decode, interval
+from aggregator.steward.text.decode import Decoded, Found, interval
 from aggregator.steward.text.text_tasks import TextTasks
 from aggregator.untrusted_text import escaped
 
@@ -45,7 +46,7 @@ def decoded_document(decoded: Decoded) -> dict[str, object]:
     """
     document: dict[str, object] = {
         "confidence": "19/20",
-        "found": [dataclasses.asdict(each) for each in decoded.found],
+        "found": [_found_document(each) for each in decoded.found],
         "candidates": decoded.candidates,
         "threshold": decoded.threshold,
         "expected_false": decoded.expected_false,
@@ -55,7 +56,7 @@ def decoded_document(decoded: Decoded) -> dict[str, object]:
     if decoded.listed is not None:
         document["listed"] = dataclasses.asdict(decoded.listed)
     if decoded.shown:
-        document["shown"] = [dataclasses.asdict(each) for each in decoded.shown]
+        document["shown"] = [_found_document(each) for each in decoded.shown]
     return document
 
 
@@ -79,6 +80,12 @@ def _found_of(found: int, candidates: int, what: str, false: float) -> str:
         f"{found} found of {candidates:,} {what}, of which {false:.2g} are expected to be strings "
         "that nobody wrote"
     )
+
+
+def _found_document(found: Found) -> dict[str, object]:
+    document = dataclasses.asdict(dataclasses.replace(found, amount=None))
+    del document["amount"]
+    return document if found.amount is None else document | {"amount": found.amount.document}
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -149,8 +156,10 @@ class Words:
                 raise ParameterError(f"{name}: must be several; give one as a list with one string")
         asked = TextTasks.of(tasks)
         lists, shown = (Listed.of(each, asked.hashes.meaning) for each in (strings, show))
-        candidates = candidates_of(lists, shown, every=every)
-        return cls(asked, decode(asked.hashes, asked.tables(documents), candidates, show=shown))
+        candidates, tables = candidates_of(lists, shown, every=every), asked.tables(documents)
+        return cls(
+            asked, decode_amounts(asked.hashes, tables, asked.amount, candidates, show=shown)
+        )
 
     @property
     def title(self) -> str:

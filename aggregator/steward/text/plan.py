@@ -79,8 +79,10 @@ def zipf(people: int, strings: int, exponent: float = 1.0) -> Tail:
 class TextPlan:
     """What is found of a tail with one choice of tasks and buckets.
 
-    epsilon is of each task, and so of a person; `length` includes the bucket for no answer. Of the
-    `candidates` that are tested, `false` is how many may be expected to be found wrongly.
+    epsilon is of each task, and so of a person; `length` includes the bucket for no answer. Each
+    bucket has one entry for each of the `levels` of a number beside the string, of which there is
+    one if none is asked for. Of the `candidates` that are tested, `false` is how many may be
+    expected to be found wrongly.
     """
 
     tail: Tail
@@ -89,6 +91,7 @@ class TextPlan:
     length: int
     candidates: float = FINGERPRINTS
     false: float = FALSE_STRINGS
+    levels: int = 1
     _spectra: dict[float, tuple[Complexes, float]] = dataclasses.field(
         default_factory=dict, init=False, repr=False
     )
@@ -176,7 +179,7 @@ class TextPlan:
         decay = math.exp(-self.epsilon / 2)
         noise = (1 - decay) ** 2 / np.abs(1 - decay * np.exp(turn)) ** 2
         mean = float((tail.strings * means)[~is_found].sum()) / self.buckets
-        return np.exp(logarithm) * noise**_AGGREGATORS, mean
+        return np.exp(logarithm) * noise ** (_AGGREGATORS * self.levels), mean
 
     def _threshold(self, found_from: float) -> float:
         """Return the least threshold that keeps false strings out while these are unfound."""
@@ -207,22 +210,23 @@ class TextPlan:
 
 
 def best_plan(
-    tail: Tail, epsilon: float, length: int, candidates: float = FINGERPRINTS
+    tail: Tail, epsilon: float, length: int, candidates: float = FINGERPRINTS, levels: int = 1
 ) -> TextPlan:
     """Return the plan with the number of tasks that finds the rarest strings.
 
     It tries several numbers around the one with the least variance, sqrt(S / (length v)), where S
     is the sum of the squares of the counts that are not found and v the variance of both
-    aggregators' noise. It never takes fewer than 8: with few tasks the tail is heavy.
+    aggregators' noise in all levels. It never takes fewer than 8: with few tasks the tail is heavy.
     """
     law = DiscreteLaplaceLaw(_AGGREGATORS, 2 / Fraction(epsilon))
-    noise = to_float(law.variance())
-    plan, found_from = TextPlan(tail, epsilon, FEWEST_TASKS, length, candidates), math.inf
+    noise = levels * to_float(law.variance())
+    plan = TextPlan(tail, epsilon, FEWEST_TASKS, length, candidates, levels=levels)
+    found_from = math.inf
     for _ in range(_ROUNDS):
         left = tail.counts < found_from
         squares = float(tail.counts[left] ** 2 @ tail.strings[left])
         tasks = max(FEWEST_TASKS, min(MOST_TASKS, round(math.sqrt(squares / (length * noise)))))
-        plan = TextPlan(tail, epsilon, tasks, length, candidates)
+        plan = dataclasses.replace(plan, tasks=tasks)
         likely = 12 * math.sqrt(tasks * noise + squares / (tasks * length) + tail.people / length)
         if likely * _CLOSE >= found_from:
             break

@@ -47,9 +47,9 @@ def spelled(spelling: Spelling, tables: npt.NDArray[np.int64], tried: int = TRIE
     Tables have a row for each place: its histogram as it was released. Raises `ParameterError` if
     the tables have the wrong shape.
     """
-    if tables.shape != (spelling.tasks, spelling.length):
+    if tables.shape != (spelling.tasks, spelling.entries):
         raise ParameterError(
-            f"tables must be {spelling.tasks} of {spelling.length} buckets, not "
+            f"tables must be {spelling.tasks} of {spelling.entries} buckets, not "
             f"{' of '.join(map(str, tables.shape))}"
         )
     count, size = len(spelling.fingerprints), spelling.size

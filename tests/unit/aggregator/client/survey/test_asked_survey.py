@@ -140,7 +140,7 @@ def test_a_changed_description_is_refused_and_so_is_another_order_of_tasks(folde
         "task 1 of 8: was not made for this question": ours.replace("Visits, word", "Which tree?"),
         "was not made for this question and this place in": ours.replace('s": 16', 's": 64'),
         "tasks: the question has 9, not 8": ours.replace('"tasks": 8', '"tasks": 9'),
-        "normal form 1 only": ours.replace('"normalisation": 1', '"normalisation": 2'),
+        "and normal form 1, only": ours.replace('"normalisation": 1', '"normalisation": 2'),
         "its meaning or its task_ids": ours.replace('"meaning": "', '"meaning": "00'),
     }
     for said, text in changes.items():

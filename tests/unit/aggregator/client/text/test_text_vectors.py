@@ -1,17 +1,21 @@
 """The vectors of a text question, each step computed again from the words of docs/text.md."""
 
+import dataclasses
 import hashlib
 import json
 from fractions import Fraction
 
 import pytest
 
+from aggregator.client.survey.numbers import Grid
+from aggregator.client.text.amounts import Amount
 from aggregator.client.text.question import TextQuestion
 from aggregator.client.text.vectors import ANSWERS, text_vectors
 from aggregator.codec import decode
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import UploadRequest
 from tests.support.tasks import LAPLACE, make_task
+from tests.support.text import question_tasks
 
 QUESTION = TextQuestion("Ein „Wört“?", Fraction(1, 2), 9, 32)
 TASKS = [
@@ -61,3 +65,20 @@ def test_the_reports_of_the_vectors_are_of_the_task_that_was_tossed_for() -> Non
     assert len(reports) == len(ANSWERS)
     measured = [each["measurement"] for each in upload["reports"]]
     assert measured == [QUESTION.hashes.bucket(number, answer) for answer in ANSWERS]
+
+
+@pytest.mark.slow
+def test_with_an_amount_the_level_follows_from_the_draw_and_the_entry_from_both() -> None:
+    grid = Grid(Fraction(0), Fraction(1, 2), 1000, clips=False)
+    question = dataclasses.replace(QUESTION, amount=Amount("How much?", grid))
+    tasks = question_tasks(question)
+    file = json.loads(json.dumps(text_vectors(question, tasks, ANSWERS, 1_700_000_000)))
+    for answer in file["answers"]:
+        *_, taken = (int(each, 16) for each in answer["drawn"])
+        assert answer["level"] == int(taken % 1000 < answer["steps"])
+        more = 31 * answer["level"]
+        assert answer["entries"] == [each and each + more for each in answer["buckets"]]
+    assert {each["level"] for each in file["answers"]} == {0, 1}
+    number = file["tosses"][0]["task"]
+    measured = [each["measurement"] for each in file["upload"]["reports"]]
+    assert measured == [each["entries"][number] for each in file["answers"]]
