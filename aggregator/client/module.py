@@ -33,6 +33,9 @@ SURVEY_ORDER = ("digest", "grid", *ASKING_ORDER, "answers", "meaning", "survey_c
 LINKS_ORDER = ("digest", "permits", "link")
 """The files for personal links, which come after the first, too."""
 
+SIGNED_ORDER = ("digest", "permits", "blind", "signed_permits")
+"""The files for signed permits, which come after the first, too."""
+
 _COMMENT = re.compile(r"^[ ]*/\*\*.*?\*/\n|^[ ]*//[^\n]*\n", re.MULTILINE | re.DOTALL)
 _TRAILING = re.compile(r"[ ]+// [^\n]*$", re.MULTILINE)
 _IMPORT = re.compile(r"^import [^;]*;\n", re.MULTILINE)
@@ -77,6 +80,11 @@ def joined_survey() -> str:
 def joined_links() -> str:
     """Return the part for personal links, which imports the module likewise, and no other part."""
     return _beside("personal links for browsers", LINKS_ORDER, "links.js")
+
+
+def joined_signed() -> str:
+    """Return the part for signed permits, which imports the module likewise, and no other part."""
+    return _beside("signed permits for browsers", SIGNED_ORDER, "signed.js")
 
 
 def for_page(*, has_texts: bool, has_permits: bool = False) -> str:

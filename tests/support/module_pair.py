@@ -18,7 +18,13 @@ import pytest
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
-from aggregator.client.module import joined_links, joined_module, joined_survey, joined_text
+from aggregator.client.module import (
+    joined_links,
+    joined_module,
+    joined_signed,
+    joined_survey,
+    joined_text,
+)
 from aggregator.collector.results.result import Result
 from aggregator.dap.times import DAY, Interval
 from aggregator.protocol.requirements import Requirements
@@ -200,6 +206,7 @@ def _page(name: str) -> Response:
     modules = {
         "prio.js": joined_module,
         "prio-links.js": joined_links,
+        "prio-signed.js": joined_signed,
         "prio-survey.js": joined_survey,
         "prio-text.js": joined_text,
     }

@@ -19,6 +19,12 @@ def client_module(
     links: Annotated[
         bool, typer.Option("--links", help="The part for personal links, which imports ./prio.js.")
     ] = False,
+    signed: Annotated[
+        bool,
+        typer.Option(
+            "--signed", help="The part for an application's permits, which imports ./prio.js."
+        ),
+    ] = False,
     text: Annotated[
         bool, typer.Option("--text", help="The part for text questions, which imports ./prio.js.")
     ] = False,
@@ -33,11 +39,13 @@ def client_module(
         browser.joined_survey: survey,
         browser.joined_text: text,
         browser.joined_links: links,
+        browser.joined_signed: signed,
     }
     asked = [part for part, is_asked in parts.items() if is_asked]
     if len(asked) > 1:
         raise ParameterError(
-            "survey: each part is a file of its own, so give one of this, --text and --links"
+            "survey: each part is a file of its own, so give one of this, --text, --links and "
+            "--signed"
         )
     module = (asked or [browser.joined_module])[0]()
     if out is None:

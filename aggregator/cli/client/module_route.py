@@ -5,13 +5,20 @@ from typing import Final
 from fastapi import APIRouter, Response, status
 
 from aggregator import __version__
-from aggregator.client.module import joined_links, joined_module, joined_survey, joined_text
+from aggregator.client.module import (
+    joined_links,
+    joined_module,
+    joined_signed,
+    joined_survey,
+    joined_text,
+)
 
 PATH: Final = f"/module/{__version__}/prio.js"
 
 _FILES: Final = {
     "prio.js": joined_module,
     "prio-links.js": joined_links,
+    "prio-signed.js": joined_signed,
     "prio-survey.js": joined_survey,
     "prio-text.js": joined_text,
 }

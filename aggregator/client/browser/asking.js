@@ -89,8 +89,8 @@ export class Asking {
    *
    * @param {Array} read as the sheet reads them
    * @param {string[]} written of each text question; null for none
-   * @param {object} of the parts of the person in them, the person, the moment, and the person's
-   *   link where tasks need a permit
+   * @param {object} of the parts of the person in them, the person, the moment, and where tasks
+   *   need a permit the person's link, or what has signed ones
    */
   async make(read, written, { texts, person, moment, link = null }) {
     // Without X25519 they would be stored, and never sent.

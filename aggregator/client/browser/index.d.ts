@@ -132,10 +132,14 @@ export function preferredConfig(list: Uint8Array): HpkeConfig;
 /** Why reports were refused, from a leader's answer to an upload, by id in base64url. */
 export function uploadErrors(task: Task, answer: Uint8Array): Map<string, string>;
 
-/** What a task that counts only reports with a permit needs of each: see `Link` of surveys. */
+/** What a task that counts only reports with a permit needs of each: see `Link` and `Permits`. */
 export interface Permit {
   id: Uint8Array;
   extensions: Uint8Array;
+  /** Of a signed one: what the report shows in public, behind its length. */
+  shown?: Uint8Array;
+  /** What may be in one report only. */
+  also?: string[];
 }
 
 export type State = 'waiting' | 'counted' | 'late' | 'refused';

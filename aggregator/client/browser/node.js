@@ -48,8 +48,8 @@ export class FolderOutbox {
       }
     }
     for (const record of await this.records()) {
-      if (record.claim !== null && !(await this.read(this.claimPath(record.claim)))) {
-        await this.write(this.claimPath(record.claim), { state: 'waiting' });
+      for (const claim of claimsOfAll([record], [])) {
+        if (!(await this.read(this.claimPath(claim)))) await this.write(this.claimPath(claim), { state: 'waiting' });
       }
     }
   }

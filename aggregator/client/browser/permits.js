@@ -18,9 +18,12 @@ const LISTED = 257; // version 1, kind 1
 const FIRST_ERROR = 240;
 const ERRORS = ['permit_missing', 'permit_unknown', 'permit_of_another_window', 'permit_spent'];
 
+/** What follows a domain, by version and kind; a file that few need adds another. */
+export const KINDS = { [LISTED]: () => ({}) };
+
 Task.readers[EXTENSION] = (data, task) => {
-  if (data.number(2) !== LISTED) refuse('permits: this kind is not known');
-  task.permits = { domain: data.take(32) };
+  const rest = KINDS[data.number(2)] ?? refuse('permits: this kind is not known');
+  task.permits = { domain: data.take(32), ...rest(data) };
   data.finish();
   task.reportErrors = [...task.reportErrors];
   ERRORS.forEach((name, i) => (task.reportErrors[FIRST_ERROR - 1 + i] = name));

@@ -258,7 +258,8 @@ export class TextClient {
 
   /**
    * Make a report of an answer of a moment, or of null for none, for the outbox's `add`; of now,
-   * unless one is given. With an amount, an answer is `[string, steps]`. The tasks may need a permit: of the person's `link`.
+   * unless one is given. With an amount, an answer is `[string, steps]`. The tasks may need a permit: of
+   * the person's `link`, or what has signed ones.
    */
   async make(answer, moment = this.client.now(), link = null) {
     const [text] = this.question.partsOf(answer);
@@ -269,7 +270,7 @@ export class TextClient {
     const record = client.make(bucket, { at: moment, permit });
     // One claim for the question and its spellings: a person pays for one report of a window.
     record.claim = `${this.client.task.id} ${this.claimOf(record.time)}`;
-    record.also = this.claimsBeside(record.created);
+    record.also = [...this.claimsBeside(record.created), ...(record.also ?? [])];
     return record;
   }
 

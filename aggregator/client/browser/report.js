@@ -46,8 +46,8 @@ export function prepare(task, measurement, time, entropy = random, id = entropy(
  * @param {[object, object]} configs the leader's and the helper's
  */
 export async function sealReport(task, prepared, configs, x25519 = webCrypto) {
-  const { id, time, publicShare, leaderShare, helperShare, extensions = [] } = prepared;
-  const open = joined([id, number(time, 8), [0, 0], opaque(publicShare)]);
+  const { id, time, publicShare, leaderShare, helperShare, extensions = [], shown = [0, 0] } = prepared;
+  const open = joined([id, number(time, 8), shown, opaque(publicShare)]);
   const aad = joined([task.idBytes, task.configuration, open]);
   const sealed = async (role, config, share, more = []) => {
     const plaintext = joined([opaque(more, 2), opaque(share)]);

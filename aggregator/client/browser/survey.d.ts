@@ -1,5 +1,6 @@
-import type { Client, ClientOptions, Outcome, Pass } from './index.js';
+import type { Client, ClientOptions, Outcome, Pass, Task } from './index.js';
 import type { Link } from './links.js';
+import type { Permits } from './signed.js';
 import type { Spelling, TextQuestion } from './text.js';
 
 /** What one person answered, by the names of questions; what is left out is no answer. */
@@ -59,6 +60,8 @@ export class Survey {
   readonly title: string;
   /** What is asked, in order, without text questions. */
   readonly questions: Question[];
+  /** All of its tasks, for `Permits`. */
+  readonly tasks: Task[];
   /** The clients of its tasks; each has `settled` and `fault` as events. */
   readonly clients: Client[];
   /** @throws {DecodeError} the task was not made for these questions; `put` refuses likewise */
@@ -69,11 +72,12 @@ export class Survey {
    * @param options `claim`: who, if several people share the outbox, which takes one report of each
    *   in a window; null if nobody knows who it is, and the application holds people to one report.
    *   `at`: when the answers were given, by this clock; now by default. `link`: the person's, of a
-   *   survey by invitation; who it is is then remembered by its name
+   *   survey by invitation; `permits`: the person's, of a survey by application; who it is is then
+   *   remembered by their name
    * @returns the key of the report in the outbox
    * @throws {AnswerError | AlreadyAnswered | NotAsked | TimeUnknown | OutboxFull | Unsupported}
    */
-  put(answers: Answers, options?: { claim?: string | null; at?: number; link?: Link | null }): Promise<string>;
+  put(answers: Answers, options?: { claim?: string | null; at?: number; link?: Link | null; permits?: Permits | null }): Promise<string>;
   /** Everything that is wrong with answers, for a form. */
   faults(answers: Answers): AnswerError[];
   /** The names of the questions that a person who gives these answers is asked. */

@@ -120,6 +120,11 @@ export class Survey extends Asking {
     this.name = hexOf(await sha256(`survey ${this.called}`));
   }
 
+  /** All tasks: the survey's own, if it has one, and those of its text questions. */
+  get tasks() {
+    return [...this.own.map(({ task }) => task), ...this.texts.flatMap(({ question }) => question.tasks)];
+  }
+
   /** What answers add to each entry of the survey's own report. */
   entries(answers) {
     return this.sheet.measurement(readAnswers(this.sheet, answers));
@@ -139,9 +144,11 @@ export class Survey extends Asking {
   }
 
   /** @see survey.d.ts */
-  async put(answers, { claim: named, at = this.now(), link = null } = {}) {
-    const claim = named === undefined ? link?.name ?? '' : named;
-    if (this.first.permits && !link) throw new TypeError('link: the survey counts only answers with one');
+  async put(answers, { claim: named, at = this.now(), link = null, permits = link } = {}) {
+    const claim = named === undefined ? permits?.name ?? '' : named;
+    if (this.first.permits && !permits) {
+      throw new TypeError(`${this.first.permits.keys ? 'permits' : 'link'}: the survey counts only answers with one`);
+    }
     if (claim !== null && typeof claim !== 'string') {
       throw new TypeError('claim must be text that names a person, or null for an unknown one');
     }
@@ -162,8 +169,9 @@ export class Survey extends Asking {
     if ((await client.waiting()) >= client.maxReports) {
       throw new OutboxFull(`${client.maxReports} reports wait already`);
     }
-    const [records, claims] = await this.make(read, written, { texts, person: claim, moment, link });
+    const [records, claims] = await this.make(read, written, { texts, person: claim, moment, link: permits });
     await this.outbox.add(records, claims);
+    await permits?.tidy?.().catch(() => {}); // it is done with the next ones
     // A page may be left at once, and what has begun to be sent outlives it.
     if (this.isStarted && globalThis.document) this.leave();
     else for (const each of this.clients) each.arm(0);

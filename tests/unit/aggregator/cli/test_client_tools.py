@@ -3,7 +3,13 @@
 import json
 from pathlib import Path
 
-from aggregator.client.module import integrity_of, joined_links, joined_survey, joined_text
+from aggregator.client.module import (
+    integrity_of,
+    joined_links,
+    joined_signed,
+    joined_survey,
+    joined_text,
+)
 from tests.support.commands import run_here
 from tests.support.survey_folders import write_survey_folder
 from tests.support.surveys import VISITS, department
@@ -44,6 +50,7 @@ def test_the_module_is_written_with_the_hash_by_which_a_page_holds_on_to_it(
         ("--text", joined_text()),
         ("--survey", joined_survey()),
         ("--links", joined_links()),
+        ("--signed", joined_signed()),
     ):
         part = run_here("client-module", option)
         assert part.stderr.strip() == integrity_of(part.stdout)

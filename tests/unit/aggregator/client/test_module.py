@@ -14,6 +14,7 @@ from aggregator.client.module import (
     ASKING_ORDER,
     LINKS_ORDER,
     ORDER,
+    SIGNED_ORDER,
     SURVEY_ORDER,
     TEXT_ORDER,
     file_of,
@@ -21,6 +22,7 @@ from aggregator.client.module import (
     integrity_of,
     joined_links,
     joined_module,
+    joined_signed,
     joined_survey,
     joined_text,
     without_spaces,
@@ -38,8 +40,9 @@ MOST_BYTES = 16_900
 MOST_BYTES_OF_TEXT = 7250
 MOST_BYTES_OF_SURVEY = 10_400
 MOST_BYTES_OF_LINKS = 1_600
+MOST_BYTES_OF_SIGNED = 4_200
 
-ALL = tuple(dict.fromkeys((*ORDER, *SURVEY_ORDER, *TEXT_ORDER, *LINKS_ORDER)))
+ALL = tuple(dict.fromkeys((*ORDER, *SURVEY_ORDER, *TEXT_ORDER, *LINKS_ORDER, *SIGNED_ORDER)))
 
 _IMPORTED = re.compile(r"from '\./(\w+)\.js'")
 _EXPORT = re.compile(r"^export ", re.MULTILINE)
@@ -47,7 +50,8 @@ _DECLARED = re.compile(r"^(?:async )?(?:const|let|function|class) (\w+)", re.MUL
 
 
 def test_a_file_is_joined_after_those_that_it_imports() -> None:
-    for beside in (TEXT_ORDER, SURVEY_ORDER, LINKS_ORDER, (*ASKING_ORDER, *TEXT_ORDER)):
+    page = (*ASKING_ORDER, *TEXT_ORDER)
+    for beside in (TEXT_ORDER, SURVEY_ORDER, LINKS_ORDER, SIGNED_ORDER, page):
         both = ORDER + beside
         for place, name in enumerate(both):
             assert set(_IMPORTED.findall(file_of(f"{name}.js"))) <= set(both[:place])
@@ -94,8 +98,9 @@ def test_the_joined_module_is_small_needs_nothing_else_and_is_the_same_each_time
         (joined_text(), MOST_BYTES_OF_TEXT),
         (joined_survey(), MOST_BYTES_OF_SURVEY),
         (joined_links(), MOST_BYTES_OF_LINKS),
+        (joined_signed(), MOST_BYTES_OF_SIGNED),
     ],
-    ids=["text", "survey", "links"],
+    ids=["text", "survey", "links", "signed"],
 )
 def test_a_part_is_small_and_needs_only_what_the_module_exports(text: str, most: int) -> None:
     assert len(gzip.compress(text.encode(), 9)) < most
@@ -112,13 +117,14 @@ def test_a_part_is_small_and_needs_only_what_the_module_exports(text: str, most:
         (TEXT_ORDER, joined_text().splitlines()[2:-1]),
         (SURVEY_ORDER, joined_survey().splitlines()[2:-1]),
         (LINKS_ORDER, joined_links().splitlines()[2:-1]),
+        (SIGNED_ORDER, joined_signed().splitlines()[2:-1]),
         (ORDER + ASKING_ORDER, for_page(has_texts=False).splitlines()),
         (
             ORDER + ASKING_ORDER + LINKS_ORDER,
             for_page(has_texts=False, has_permits=True).splitlines(),
         ),
     ],
-    ids=["module", "text", "survey", "links", "page", "page with links"],
+    ids=["module", "text", "survey", "links", "signed", "page", "page with links"],
 )
 def test_the_joined_module_is_the_source_but_for_comments_and_white_space(
     order: Sequence[str], lines: Sequence[str]
@@ -143,7 +149,7 @@ def test_no_string_no_pattern_and_no_sign_loses_its_space(source: str, tight: st
     assert without_spaces(source) == tight
 
 
-@pytest.mark.parametrize("name", ["index", "links", "survey", "text"])
+@pytest.mark.parametrize("name", ["index", "links", "signed", "survey", "text"])
 def test_the_types_name_all_that_the_module_exports(name: str) -> None:
     exported = re.findall(r"\w+", " ".join(re.findall(r"\{([^}]*)\}", file_of(f"{name}.js"))))
     declared = re.findall(
