@@ -117,7 +117,7 @@ class LeaderResources(AggregatorResources):
         errors = await self._uploads.take(task_id, body)
         if errors.status:
             return encoded_response(errors)
-        request.scope[IS_TOLD_TOGETHER] = True  # by a line for each transaction
+        request.scope[IS_TOLD_TOGETHER] = True  # by a line a second (`upload_log`)
         return empty_response()
 
     async def create_collection_job(self, request: Request) -> Response:

@@ -17,7 +17,6 @@ import dataclasses
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextvars import Context
 
 import anyio
 
@@ -32,6 +31,7 @@ from aggregator.protocol.reports import Timely, report_sizes
 from aggregator.protocol.task import Task
 from aggregator.service.config import GROUP_REPORTS
 from aggregator.service.leader.upload_checks import SHORT_BODY, CheckedUpload, check_reports
+from aggregator.service.leader.upload_log import UploadLog
 from aggregator.service.runtime import FairQueue, Runtime, Threads, UploadTerms
 from aggregator.service.runtime.report_ages import ReportAges
 from aggregator.service.storage.batches.closed import closed_to_uploads
@@ -46,7 +46,6 @@ from aggregator.service.storage.reports.past_units import past_before
 from aggregator.service.storage.reports.permits import Presented, spend
 from aggregator.service.storage.reports.reports import Arriving, Over, begin_to_put, put_reports
 from aggregator.service.storage.tasks.version import SettingsChanged, settings_version
-from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.metrics import UPLOAD_GROUP_REPORTS
 
 GROUP_SIZE = 4 * 2**20
@@ -140,6 +139,7 @@ class Uploads:
         self._ages = ReportAges(max_age_seconds)
         self._threads = Threads(_THREADS)
         self._waiting: FairQueue[_Upload] = FairQueue()
+        self._log = UploadLog()
         self._is_writing = False
         self._missing = 0  # how many reports the transaction that waits for more still lacks
         self._is_full: anyio.Event | None = None  # only while a transaction waits for more
@@ -295,7 +295,7 @@ class Uploads:
         try:
             with self._ages.learning():
                 await self._runtime.database.run("upload", lambda tx: _put(tx, group))
-            _log_stored([each for each in group if each.failure is None])
+            self._note_stored([each for each in group if each.failure is None])
         except StoreError as error:
             _fail(group, error)
         except BaseException:
@@ -305,14 +305,11 @@ class Uploads:
             for member in group:
                 member.wake()
 
-
-def _log_stored(group: list[_Upload]) -> None:
-    """Log what a transaction has stored, outside the traces of the requests that it served."""
-    reports = sum(len(upload.reports) for upload in group)
-    if reports:
-        tasks = {upload.task.task_id for upload in group}
-        counted = {"reports": reports, "requests": len(group), "tasks": len(tasks)}
-        Context().run(log.info, "uploads stored", **counted)
+    def _note_stored(self, group: Sequence[_Upload]) -> None:
+        reports = sum(len(upload.reports) for upload in group)
+        if reports:
+            tasks = {upload.task.task_id.value for upload in group}
+            self._log.note(reports, len(group), tasks)
 
 
 def _fail(group: list[_Upload], failure: StoreError) -> None:
