@@ -76,6 +76,17 @@ def test_what_a_permit_adds_is_measured_beside_the_plain_task(kind: str) -> None
         assert [each.keys() for each in permits[name]] == [found["cpu_us"].keys()] * 2
 
 
+def test_ids_of_earlier_reports_are_there_beforehand(postgresql_server: str) -> None:
+    """Otherwise the ids of a few reports, in a table of their own, cost next to nothing."""
+    plain = load("--stack")
+    found = load("--stack", "--ids", "2000", "--postgres", postgresql_server)
+    check(found)
+    assert plain["log_bytes_per_report"] is None
+    logged = found["log_bytes_per_report"]
+    assert isinstance(logged, float)
+    assert logged > 0
+
+
 def test_the_same_over_postgresql_whose_databases_go_afterwards(postgresql_server: str) -> None:
     before = databases(postgresql_server)
     found = load("--stack", "--postgres", postgresql_server)

@@ -4,7 +4,7 @@ import json
 import secrets
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from aggregator.cli.local.costs import Costs, exchange_seconds
+from aggregator.cli.local.load_ids import fill_stores
 from aggregator.cli.local.load_permits import Permits, given_out, keys_of, task_tables
 from aggregator.cli.local.load_stack import Stack, check_here, running_stack, started_stack
 from aggregator.cli.options import Up
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from aggregator.protocol.task import Task
 
 MOST_REPORTS: Final = 1_000_000
+MOST_IDS: Final = 100_000_000
 _AT_ONCE: Final = 50_000
 """How many reports are sealed, and held in memory, before they are sent."""
 _WINDOW: Final = timedelta(hours=1)
@@ -84,6 +86,15 @@ def load(
             min=1, max=100, help="With --permits: how many turns; the least of each is compared."
         ),
     ] = 3,
+    ids: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            max=MOST_IDS,
+            help="How many ids of earlier reports each task of the measurement has in both stores, "
+            "of the 400 days before: as in a store that is not new.",
+        ),
+    ] = 0,
     up: Up = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -99,9 +110,10 @@ def load(
         check_here(postgres)
     with ExitStack() as resources:
         began = started_stack(resources, postgres) if stack else running_stack(up)
-        found = _measure(began, reports, singles, per_request, connections, length)
+        phase = partial(_phase, began, ids, length, _window())
+        found = _measure(began, phase, reports, singles, per_request, connections)
         if permits is not None:
-            turns = partial(_phase, began, length, _window(), reports, per_request, 4)
+            turns = partial(phase, reports, per_request, 4)
             compared = [(turns(), turns(permits=permits)) for _ in range(rounds)]
             found["permits"] = _added(compared, reports)
             found["right"] = found["right"] and all(
@@ -140,16 +152,20 @@ def _window() -> datetime:
 
 
 def _measure(
-    stack: Stack, reports: int, singles: int, per_request: int, connections: int, length: int
+    stack: Stack,
+    phase: "Callable[[int, int, int], _Phase]",
+    reports: int,
+    singles: int,
+    per_request: int,
+    connections: int,
 ) -> dict[str, object]:
     exchange = exchange_seconds()
-    window = _window()
     one_by_one = None
     is_right = True
     if singles:
-        one_by_one = _phase(stack, length, window, singles, 1, connections)
+        one_by_one = phase(singles, 1, connections)
         is_right = one_by_one.is_right
-    grouped = _phase(stack, length, window, reports, per_request, 4)
+    grouped = phase(reports, per_request, 4)
     spent = sum(grouped.spent.values(), Costs())
     cpu = spent.cpu_seconds / reports
     return {
@@ -191,6 +207,9 @@ def _measure(
         "written_bytes_per_report": None
         if spent.written_bytes is None
         else round(spent.written_bytes / reports, 1),
+        "log_bytes_per_report": None
+        if grouped.log_bytes is None
+        else round(grouped.log_bytes / reports, 1),
         "report_bytes": round(grouped.sent_bytes / reports, 1),
         "written_bytes": {
             name: None if each.written_bytes is None else round(each.written_bytes / reports, 1)
@@ -206,8 +225,8 @@ class _Phase:
     It `is_right` if the result counts all of them, within its noise. `total_seconds` are from the
     first request to the result, `seconds` how long each request waited for its answer, sorted.
     `serving` is what the process that takes uploads used while they came, `spent` what each used
-    until the result; `sent_bytes` is the size of all requests, and `stored_bytes` by how much the
-    stores grew.
+    until the result; `sent_bytes` is the size of all requests, `stored_bytes` by how much the
+    stores grew, and `log_bytes` what went into the database server's log.
     """
 
     is_right: bool
@@ -218,6 +237,7 @@ class _Phase:
     seconds: list[float]
     sent_bytes: int
     stored_bytes: int
+    log_bytes: int | None
 
     def percentiles(self) -> dict[str, float]:
         """Return percentiles of the requests' times to an answer, in milliseconds."""
@@ -230,6 +250,7 @@ class _Phase:
 
 def _phase(
     stack: Stack,
+    ids: int,
     length: int,
     window: datetime,
     count: int,
@@ -246,8 +267,10 @@ def _phase(
     given = given_out(stack, task, signing, count)
     keys = load_client.configs(task)
     when = task.time(int(window.timestamp()))
+    if ids and task.permits is None:
+        fill_stores(stack, task, when.day(task.time_precision), ids, console)
     buckets = [int(x) % length for x in memoryview(secrets.token_bytes(8 * count)).cast("Q")]
-    before, stored = stack.costs(), stack.stored_bytes()
+    before, stored, logged = stack.costs(), stack.stored_bytes(), stack.log_bytes()
     serving, seconds, sent, uploading, pauses = Costs(), [], 0, 0.0, 0.0
     began: float | None = None
     with Progress(console=console, transient=True) as progress:
@@ -275,7 +298,7 @@ def _phase(
         is_right = _is_right(stack.folder, task, window, buckets)
     # This client seals all but the first reports between sendings: subtract that time.
     total = time.perf_counter() - (began or 0.0) - pauses
-    after = stack.costs()
+    after, logged_by_now = stack.costs(), stack.log_bytes()
     return _Phase(
         is_right,
         uploading,
@@ -285,6 +308,7 @@ def _phase(
         sorted(seconds),
         sent,
         stack.stored_bytes() - stored,
+        None if logged is None or logged_by_now is None else logged_by_now - logged,
     )
 
 
@@ -360,6 +384,8 @@ def _say_of_reports(found: dict[str, Any]) -> None:
     peak = found["peak_mib"]
     print(f"memory at most: leader {peak['leader']} MiB, helper {peak['helper']} MiB")
     print(f"stores grew by {found['database_bytes_per_report']:,} bytes a report")
+    if found["log_bytes_per_report"] is not None:
+        print(f"the server's log grew by {found['log_bytes_per_report']:,} bytes a report")
     if found["written_bytes_per_report"] is not None:
         each = ", ".join(f"{name} {size:,}" for name, size in found["written_bytes"].items())
         print(

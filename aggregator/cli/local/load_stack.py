@@ -4,7 +4,7 @@ import json
 import secrets
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -44,6 +44,21 @@ class Stack:
                 found["database"] = costs_of(server_processes(session))
         return found
 
+    def log_bytes(self) -> int | None:
+        """Return how much the database server has written to its log; None without a server."""
+        if self.server is None:
+            return None
+        with _connected(self.server) as connection:
+            query = "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn"
+            return int(connection.execute(query).fetchone()[0])
+
+    def settle(self) -> None:
+        """Have the database server write what it holds back, if its user may ask for that."""
+        if self.server is None:
+            return
+        with _connected(self.server) as connection:
+            _checkpoint(connection)
+
     def stored_bytes(self) -> int:
         """Return the size of both aggregators' stores."""
         if self.server is None:
@@ -52,6 +67,13 @@ class Stack:
         with _connected(self.server) as connection:
             query = "SELECT sum(pg_database_size(oid)) FROM pg_database"
             return int(connection.execute(query).fetchone()[0])
+
+
+def _checkpoint(connection: Any) -> None:  # noqa: ANN401  the driver is an extra's
+    from psycopg.errors import InsufficientPrivilege
+
+    with suppress(InsufficientPrivilege):
+        connection.execute("CHECKPOINT")
 
 
 def running_stack(up: Path | None) -> Stack:
