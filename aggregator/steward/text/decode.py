@@ -8,9 +8,9 @@ least squares and subtracted, so that the next pass can look lower. The threshol
 tenths a pass, until the exact law of the remaining tables forbids it. A string whose fitted count
 is below the last threshold is dropped again.
 
-Where lists name some of very many candidates, passes over the lists alone follow, on tables from
-which everything found is subtracted. They go down to a threshold of their own, which is lower:
-fewer strings could pass it that nobody holds.
+Where lists name some of very many candidates, passes over the lists alone come first and, on tables
+from which everything found is subtracted, last. They go down to a threshold of their own, which is
+lower: fewer strings could pass it that nobody holds.
 """
 
 import dataclasses
@@ -173,10 +173,12 @@ class _Decoder:
 
     def run(self, confidence: float, show: Listed | None = None) -> Decoded:
         """Return what all passes find, and the counts of strings to show whatever they are."""
-        lists, listed = self.candidates.lists, None
+        lists = self.candidates.lists
+        others = None if lists is self.candidates else lists
+        # What lists explain is found first, in seconds: passes over all candidates begin lower.
+        first = None if others is None else self._passes(others)
         every = self._passes(self.candidates)
-        if lists is not None and lists is not self.candidates:
-            listed = self._passes(lists)
+        listed = None if others is None else self._passes(others)
         if show is not None:
             self._fit(np.union1d(self.prints, show.prints))
         floors = self._floors(every, listed, show)
@@ -197,11 +199,11 @@ class _Decoder:
         ]
         shared = 0.0 if lists is None else lists.named * len(every_found) / FINGERPRINTS
         false = every.expected_false + shared
-        if lists is not None and listed is not None:
-            false += listed.expected_false
-            early = every.expected_false * lists.count / self.candidates.count
-            of_lists = listed.expected_false + early + shared
-            listed = dataclasses.replace(listed, expected_false=of_lists)
+        if first is not None and listed is not None:
+            of_lists = first.expected_false + listed.expected_false
+            false += of_lists
+            among = every.expected_false * listed.candidates / every.candidates
+            listed = dataclasses.replace(listed, expected_false=of_lists + among + shared)
         return Decoded(
             tuple(each for each in every_found if each.threshold is not None),
             self.candidates.count,
