@@ -175,6 +175,16 @@ def task_from_table(table: Mapping[str, object]) -> Task:
     return task
 
 
+def check_restored(task: Task, data: bytes) -> None:
+    """Refuse a task of an encoded configuration that its file would not restore to the byte."""
+    again = task_from_table(task_to_table(task))
+    if not task.configuration_bytes == again.configuration_bytes == data:
+        raise ParameterError(
+            "configuration: is not the canonical encoding of what it says, so no report would open "
+            "under it; ask the task's maker for its exact bytes"
+        )
+
+
 def task_to_table(task: Task) -> dict[str, object]:
     """Return a table from which `task_from_table` reads an equal task."""
     configuration = task.configuration

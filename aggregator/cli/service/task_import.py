@@ -16,7 +16,6 @@ from aggregator.errors import ParameterError
 if TYPE_CHECKING:
     from aggregator.dap.task import TaskConfiguration
     from aggregator.dp.policy import PrivacyPolicy
-    from aggregator.protocol.task import Task
 
 
 def import_(
@@ -78,6 +77,7 @@ def import_(
     from aggregator.dap.profile import Role, profile_named
     from aggregator.protocol.provisioning import provision_text
     from aggregator.protocol.task import Task
+    from aggregator.protocol.task_file import check_restored
 
     decoded, data = _configuration(configuration)
     task = Task.create(
@@ -89,7 +89,7 @@ def import_(
         profile=profile_named(profile),
         token_header=token_header_named(token_header),
     )
-    _check_bytes(task, data)
+    check_restored(task, data)
     with open_party(config) as party:
         role: Role = getattr(party, "role", Role.COLLECTOR)
         secrets = {
@@ -142,15 +142,3 @@ def _policy(decoded: "TaskConfiguration", privacy: list[str]) -> "PrivacyPolicy 
             "for exact results, or --privacy mechanism=PureDpDiscreteLaplace --privacy epsilon=1"
         )
     return policy_from_mapping(dict(assignment(text) for text in privacy))
-
-
-def _check_bytes(task: "Task", data: bytes) -> None:
-    """Refuse a task that one of our task files would not restore with these bytes."""
-    from aggregator.protocol.task_file import task_from_table, task_to_table
-
-    again = task_from_table(task_to_table(task))
-    if not task.configuration_bytes == again.configuration_bytes == data:
-        raise ParameterError(
-            "configuration: is not the canonical encoding of what it says, so no report would open "
-            "under it; ask the task's maker for its exact bytes"
-        )
