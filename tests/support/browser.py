@@ -76,10 +76,11 @@ class Visit:
 
     Attributes:
         page: The visitor's tab.
+        hosts: What may be asked: the address's, and those that a test adds.
     """
 
     def __init__(self, context: BrowserContext, address: str) -> None:
-        self._host = urlsplit(address).netloc
+        self.hosts = {urlsplit(address).netloc}
         self._faults: list[str] = []
         context.set_default_timeout(_PATIENCE)
         context.on("request", self._note_request)
@@ -150,7 +151,7 @@ class Visit:
 
     def _note_request(self, request: Request) -> None:
         parts = urlsplit(request.url)
-        if parts.scheme != "data" and parts.netloc != self._host:
+        if parts.scheme != "data" and parts.netloc not in self.hosts:
             self._faults.append(f"asks {request.url}")
 
     def _note_console(self, message: ConsoleMessage) -> None:

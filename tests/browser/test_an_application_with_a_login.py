@@ -1,0 +1,194 @@
+"""The example application: people with accounts answer once each, on one device, unseen by it."""
+
+import importlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, Route, expect
+
+from aggregator.cli.steward.survey_texts import write_survey
+from aggregator.dap.times import Interval
+from aggregator.issuer import PrivateKeys
+from aggregator.service.storage.reports.counters import Stage
+from tests.support.browser import Visit, visiting
+from tests.support.module_pair import Site, survey_site
+from tests.support.pair import NOW
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.permitted import counts
+from tests.support.processes import ROOT
+from tests.support.serving import serving
+from tests.support.signed import private_keys, window_of
+
+pytestmark = pytest.mark.slow
+
+EXAMPLE = ROOT / "examples" / "login"
+FIRST = datetime.fromtimestamp(NOW, UTC).date().isoformat()
+SURVEY = (
+    (EXAMPLE / "survey.toml")
+    .read_text("utf-8")
+    .replace('window = "day"', f'window = "day"\nfirst = {FIRST}')
+    .replace("min_batch_size = 5", "min_batch_size = 1")
+    .replace('epsilon = "2"', 'epsilon = "100000000"')
+    .replace("windows = 30", "windows = 3")
+)
+COUNTED = "Your answers are counted. Thank you."
+HERE = "You can answer on this device."
+ELSEWHERE = "Today you can answer on another device of yours"
+
+
+class Application:
+    """The example, served beside the aggregators, and its people's passwords."""
+
+    def __init__(self, site: Site, address: str, passwords: dict[str, str]) -> None:
+        self.site, self.address, self.passwords = site, address, passwords
+
+    @contextmanager
+    def device(self, browser: Browser) -> Iterator[Visit]:
+        """Visit it from a device that was never there."""
+        with visiting(browser, self.address) as visit:
+            visit.hosts.add(urlsplit(self.site.address).netloc)  # the aggregators'
+            visit.page.clock.set_fixed_time(datetime.fromtimestamp(NOW, UTC))
+            yield visit
+
+    def log_in(self, visit: Visit, name: str) -> Page:
+        page = visit.see("/")
+        page.get_by_label("Name").fill(name)
+        page.get_by_label("Password").fill(self.passwords[name])
+        page.get_by_role("button", name="Log in").click()
+        return ready(page)
+
+    @property
+    def stored(self) -> dict[str, int]:
+        return counts(self.site.pair.leader, Stage.UPLOAD, self.site.asked.first)
+
+
+def ready(page: Page) -> Page:
+    page.wait_for_selector("html[data-ready]")
+    return page
+
+
+def says(page: Page, text: str) -> None:
+    expect(page.get_by_role("status")).to_contain_text(text, timeout=1000 * PATIENCE_SECONDS)
+
+
+def log_out(page: Page) -> None:
+    page.goto("/")
+    page.get_by_role("button", name="Log out").click()
+    page.wait_for_selector("input[name=password]")
+
+
+def asked(page: Page) -> Page:
+    page.goto("/survey")
+    return ready(page)
+
+
+def answer(page: Page, place: str) -> None:
+    page.get_by_label(place).check()
+    page.get_by_role("group", name="Did you feel").get_by_label("Yes").check()
+    page.get_by_role("button", name="Send my answers").click()
+
+
+@pytest.fixture
+def application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Application]:
+    monkeypatch.syspath_prepend(str(EXAMPLE))
+    for name in ("accounts", "application"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    made = importlib.import_module("application")
+    accounts = made.Accounts(tmp_path / "accounts.sqlite")
+    passwords = {name: accounts.add(name) for name in ("ada", "bob")}
+    with survey_site(tmp_path, SURVEY) as (site, task):
+        write_survey(task, {}, tmp_path / "made")
+        assert task.issuer_keys is not None
+        assert task.issuer_keys.first == window_of(task)
+        PrivateKeys(task.issuer_keys, private_keys()).write(tmp_path / "made" / "issuer.keys")
+        app = made.application(tmp_path / "made", accounts, site.pair.clock)
+        with serving(app) as address:
+            yield Application(site, address, passwords)
+    for name in ("accounts", "application"):
+        sys.modules.pop(name, None)
+
+
+def test_each_person_counts_once_on_the_device_that_has_their_permits(
+    browser: Browser, application: Application
+) -> None:
+    with application.device(browser) as visit:
+        page = application.log_in(visit, "ada")
+        says(page, HERE)
+        answer(asked(page), "In the canteen")
+        says(page, COUNTED)
+        # She is not asked again, and knows why.
+        says(asked(page), COUNTED)
+        expect(page.get_by_label("In the canteen")).not_to_be_visible()
+        log_out(page)
+        # Another person in the same browser has permits of their own.
+        page = application.log_in(visit, "bob")
+        says(page, HERE)
+        answer(asked(page), "At my desk")
+        says(page, COUNTED)
+    with application.device(browser) as visit:
+        page = application.log_in(visit, "ada")
+        says(page, ELSEWHERE)
+        says(asked(page), "You cannot answer on this device today.")
+        expect(page.get_by_label("In the canteen")).not_to_be_visible()
+    assert application.stored == {"stored": 2}
+    task = application.site.asked.first
+    assert task.policy.window is not None
+    first = task.policy.window.first_unit(task.time(NOW).units)
+    application.site.pair.clock.advance(86_400)
+    day = Interval.of(first, task.policy.window.length)
+    assert [int(each) for each in application.site.collect(task, day).values][:2] == [1, 1]
+
+
+def test_a_lost_answer_of_the_issuer_loses_no_permit_and_doubles_none(
+    browser: Browser, application: Application
+) -> None:
+    def lose(route: Route) -> None:
+        route.fetch()
+        route.abort()
+
+    with application.device(browser) as visit:
+        visit.page.route("**/permits", lose)
+        says(application.log_in(visit, "ada"), "Please load this page again.")
+        visit._faults.clear()  # Chromium writes of a request that failed
+        visit.page.unroute("**/permits")
+        visit.page.reload()
+        says(ready(visit.page), HERE)
+        answer(asked(visit.page), "Elsewhere")
+        says(visit.page, COUNTED)
+    assert application.stored == {"stored": 1}
+
+
+def test_the_issuer_answers_nobody_who_is_not_logged_in_and_nothing_that_is_no_request(
+    application: Application,
+) -> None:
+    with httpx.Client(base_url=application.address, trust_env=False) as web:
+        assert web.post("/permits", content=b"\1\0\0").status_code == 401
+        wrong = {"name": "ada", "password": "wrong"}
+        assert web.post("/login", data=wrong).status_code == 403
+        right = {"name": "ada", "password": application.passwords["ada"]}
+        login = web.post("/login", data=right)
+        assert login.status_code == 303
+        assert "HttpOnly" in login.headers["set-cookie"]
+        assert "SameSite=strict" in login.headers["set-cookie"]
+        assert web.post("/permits", content=b"\1\0\0").status_code == 400
+        assert web.post("/permits", content=bytes(70_000)).status_code == 413
+        assert web.get("/files/issuer.keys").status_code == 404
+        assert web.get("/files/..%2Fissuer.keys").status_code == 404
+        web.post("/logout")
+        assert web.post("/permits", content=b"\1\0\0").status_code == 401
+
+
+def test_its_pages_can_be_read_by_everybody(browser: Browser, application: Application) -> None:
+    with application.device(browser) as visit:
+        visit.see("/")
+        visit.check_everywhere()
+        page = application.log_in(visit, "ada")
+        visit.check_everywhere()
+        asked(page)
+        visit.check_everywhere()
