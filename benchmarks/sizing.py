@@ -23,7 +23,8 @@ class Costs:
         leader: Processor time of all the leader's processes, in seconds.
         helper: Of the helper's.
         database: Of both servers together.
-        log: Bytes of both servers' write-ahead logs together.
+        log: Bytes of both servers' write-ahead logs together, in stores that are new.
+        written: Bytes that both servers write to their disks, the same.
         adding: How long the leader's transactions take that add to a task, in seconds: those that
             store uploads, and those that end jobs.
         leader_alone: As `leader`, where each report is a request of its own.
@@ -34,6 +35,7 @@ class Costs:
     helper: float
     database: float
     log: int
+    written: int
     adding: float
     leader_alone: float
     database_alone: float
@@ -43,19 +45,36 @@ MEASURED = Costs(
     leader=74e-6,
     helper=41e-6,
     database=51e-6,
-    log=7567,
+    log=7450,
+    written=17400,
     adding=478e-6,
     leader_alone=278e-6,
     database_alone=146e-6,
 )
 """Of two runs of 20,000 reports, 200 to a request, and of 2,000 and 4,000 that are a request each,
-over 64 connections; the log and `adding` of earlier runs of 10,000 to 40,000."""
+over 64 connections; the log of later runs, and `adding` of earlier ones of 10,000 to 40,000."""
 
 BODY = 5480
 """Bytes of an uploaded report: a histogram of 256 buckets."""
 ID = 125
 """Bytes of a report's id with its index; the leader keeps it from its upload, the helper from when
 it was counted."""
+ID_INDEX = 64
+"""Of these, in the index."""
+IDS_PER_PAGE = 128
+"""Ids that a page of the index has."""
+ID_LOG = 220
+"""Bytes of log of an id whose page was changed before since the last checkpoint."""
+PAGE_LOG = 5900
+"""Bytes of log of a page that is changed for the first time after a checkpoint: it is there whole,
+but for its hole."""
+PAGE = 8192
+FORGETTING_LOG, FORGETTING_WRITTEN = 153, 253
+"""Bytes of log, and written, of an id that is deleted, with the vacuum that follows. In a store
+that is as old as ids are kept, one is deleted for each that comes."""
+CHECKPOINTS = (5, 30)
+"""Minutes between two of a server's checkpoints: the standard, and what `checkpoint_timeout` may
+be."""
 PEAK = 3
 """How many times the day's mean the busiest hour brings."""
 LOAD = 0.6
@@ -91,6 +110,36 @@ def databases(per_day: int, costs: Costs) -> int:
     return math.ceil(cores(per_day, costs.database) / DATABASE_CORES)
 
 
+def whole_pages(of_a_page: float) -> float:
+    """Return how many pages are logged whole for each id.
+
+    Args:
+        of_a_page: How many ids come for a page, on average, between two checkpoints.
+    """
+    return -math.expm1(-of_a_page) / of_a_page
+
+
+def whole_pages_at_the_peak(minutes: int) -> float:
+    """Return `whole_pages` at the busiest hour, with so many minutes between two checkpoints.
+
+    An id falls at random on a page that has ids of its day: half of the day's are there. So the
+    number of reports a day does not matter.
+    """
+    part_of_the_day = PEAK * 60 * minutes / 86_400
+    return whole_pages(part_of_the_day * IDS_PER_PAGE / 0.5)
+
+
+def log_of(costs: Costs, minutes: int) -> float:
+    """Return the bytes of both logs for a report, in stores as old as ids are kept."""
+    return costs.log + 2 * (whole_pages_at_the_peak(minutes) * PAGE_LOG + FORGETTING_LOG)
+
+
+def written_of(costs: Costs, minutes: int) -> float:
+    """Return the bytes that both servers write for a report, in stores as old as ids are kept."""
+    pages = whole_pages_at_the_peak(minutes) * (PAGE_LOG + PAGE)
+    return costs.written + 2 * (pages + FORGETTING_WRITTEN)
+
+
 def tasks(per_day: int, costs: Costs) -> int:
     """Return over how many tasks the reports have to be spread at least."""
     return max(1, math.ceil(peak(per_day) * costs.adding / LOAD / Postgresql.shards))
@@ -116,7 +165,15 @@ def purchase(costs: Costs) -> Iterator[Sequence[str]]:
         f"cores of all of them, {alone}",
         *(f"{cores(each, costs.database_alone):,}" for each in DAYS),
     )
-    yield ("their log at the peak, MB/s", *(_mega(peak(each) * costs.log) for each in DAYS))
+    for what, of_report in (("their log", log_of), ("written to their disks", written_of)):
+        for minutes in CHECKPOINTS:
+            name = f"{what} at the peak, MB/s, a checkpoint every {minutes} minutes"
+            yield (name, *(_mega(peak(each) * of_report(costs, minutes)) for each in DAYS))
+    yield (
+        "index of a day's ids, GB, at each",
+        *(_two_digits(each * ID_INDEX / 1e9) for each in DAYS),
+    )
+    yield ("reads a second at the peak, if it is not in memory", *(_peak(each) for each in DAYS))
     for name in ("leader", "helper"):
         yield (f"{name}: ids, GB a year", *(f"{each * 365 * ID / 1e9:,.0f}" for each in DAYS))
     yield (
@@ -157,13 +214,20 @@ def _power(number: int) -> str:
     return "10" + "".join("⁰¹²³⁴⁵⁶⁷⁸⁹"[int(digit)] for digit in str(round(math.log10(number))))
 
 
+def _peak(per_day: int) -> str:
+    return f"{peak(per_day):,.0f}"
+
+
 def _rates(per_day: int) -> str:
     return f"{per_day / 86_400:,.0f}, {peak(per_day):,.0f}"
 
 
 def _mega(per_second: float) -> str:
-    millions = per_second / 1e6
-    return f"{millions:,.0f}" if round(millions) >= _TWO_DIGITS else f"{millions:,.1f}"
+    return _two_digits(per_second / 1e6)
+
+
+def _two_digits(number: float) -> str:
+    return f"{number:,.0f}" if round(number) >= _TWO_DIGITS else f"{number:,.1f}"
 
 
 def _micro(seconds: float) -> str:

@@ -29,15 +29,22 @@ class OfAnId(NamedTuple):
     written: float
 
 
-def bytes_of_ids(folder: Path, before: int, more: int, days: int = 1) -> OfAnId:
+def bytes_of_ids(
+    folder: Path, before: int, more: int, days: int = 1, *, of_today: bool = False
+) -> OfAnId:
     """Return what each of `more` ids costs, of the last days, with so many `before` them.
+
+    Those are of 400 days before, or of the same day.
 
     The store is made in `folder`, and left there.
     """
     folder.mkdir(exist_ok=True)
     store, table = make_store(folder), tables.report_ids
     with closing(store), engine_of(store_url(folder)) as engine:
-        fill(store, table, TASK_ID, TODAY, before)
+        if of_today:
+            fill(store, table, TASK_ID, TODAY + 1, before, days=1)
+        else:
+            fill(store, table, TASK_ID, TODAY, before)
 
         def remember(tx: Transaction, first: int) -> None:
             arrivals = [(secrets.token_bytes(16), b"") for _ in range(_AT_ONCE)]

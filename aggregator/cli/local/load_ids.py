@@ -44,8 +44,9 @@ def fill(
     first_day: int,
     count: int,
     progress: Callable[[int], object] = lambda _: None,
+    days: int = DAYS,
 ) -> None:
-    """Remember `count` random ids of reports, the same number of each of `DAYS` days before a day.
+    """Remember `count` random ids of reports, the same number of each of some days before a day.
 
     Args:
         database: An aggregator's store.
@@ -54,6 +55,7 @@ def fill(
         first_day: The day, in days since the epoch; the ids of each earlier day come in its turn.
         count: How many ids.
         progress: Called with the number of ids that have been stored since.
+        days: How many days.
     """
     from aggregator.service.storage.reports.ids import admit
 
@@ -61,10 +63,10 @@ def fill(
         arrivals = [(secrets.token_bytes(16), b"") for _ in range(some)]
         admit(tx, table, task_id, arrivals, [day] * some, (), {})
 
-    for number in range(DAYS):
-        of_day = count * (number + 1) // DAYS - count * number // DAYS
+    for number in range(days):
+        of_day = count * (number + 1) // days - count * number // days
         for start in range(0, of_day, _IDS_AT_ONCE):
             some = min(_IDS_AT_ONCE, of_day - start)
-            work = partial(remember, day=first_day - DAYS + number, some=some)
+            work = partial(remember, day=first_day - days + number, some=some)
             database.run_sync("remember ids", work)
             progress(some)
