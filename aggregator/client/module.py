@@ -87,9 +87,12 @@ def joined_signed() -> str:
     return _beside("signed permits for browsers", SIGNED_ORDER, "signed.js")
 
 
-def for_page(*, has_texts: bool, has_permits: bool = False) -> str:
-    """Return all that the page of a survey is made with, to be put before its own script."""
-    more = (*(LINKS_ORDER if has_permits else ()), *(TEXT_ORDER if has_texts else ()))
+def for_page(*, has_texts: bool, permits: Sequence[str] = ()) -> str:
+    """Return all that the page of a survey is made with, to be put before its own script.
+
+    `permits` are the files for links or signed permits, if the survey's tasks need those.
+    """
+    more = (*permits, *(TEXT_ORDER if has_texts else ()))
     return _joined((*ORDER, *ASKING_ORDER, *dict.fromkeys(more)))
 
 

@@ -181,8 +181,7 @@ def survey_site(folder: Path, survey: str, **settings: object) -> Iterator[tuple
         try:
             with serving(site, port=port, dates=False) as site.address:
                 wording = survey_from_toml(survey, datetime.fromtimestamp(pair.NOW, UTC))
-                if asked.first.issuer_keys is None:
-                    site.pages["form.html"] = form_page(asked, wording)
+                site.pages["form.html"] = form_page(asked, wording)
                 yield site, asked.first
         finally:
             elsewhere(site.pair.close)

@@ -151,7 +151,7 @@ form.addEventListener('submit', (event) => {
   say('soon');
 });
 
-/** The link of whoever answers, where only such answers count, and what this browser calls it. */
+/** The link or permits of whoever answers, where only such answers count, and whose they are here. */
 const link = survey.invited ? await personalLink(form, put) : null, person = link?.name ?? '';
 
 const keep = document.getElementById('keep');
@@ -348,6 +348,7 @@ async function report(answers, at) {
       own.map(({ read }) => read), ofTexts.map(({ written }) => written), { texts, person, moment, link },
     );
     await store(records, claims);
+    link?.tidy?.().catch(() => {}); // it is done at the next visit
     isWaiting = true;
     unsent.end();
     say('sending');
@@ -355,6 +356,7 @@ async function report(answers, at) {
     if (error instanceof AlreadyAnswered) unsent.end();
     if (error instanceof AlreadyAnswered) say('already');
     else if (error instanceof OutboxFull) say('full');
+    else if (error.name === 'NoPermit') say('permit_none');
     else say('unsupported');
     thank();
     return;
@@ -388,8 +390,8 @@ if (wasAnswered) {
   say('already');
   thank();
   await sendUntilDone();
-} else if (refused) {
-  put(status, refused);
+} else if (refused || (await link?.isMissing?.(moment).catch(() => true))) {
+  put(status, refused ?? ['permit_none']);
   form.hidden = true;
   sendLeft();
 } else {

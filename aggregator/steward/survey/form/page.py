@@ -8,18 +8,18 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape, unescape
 from importlib.resources import files
 from types import MappingProxyType
 
-from aggregator.client.module import compact, for_page
+from aggregator.client.module import LINKS_ORDER, SIGNED_ORDER, compact, for_page
 from aggregator.client.survey.asked_survey import AskedSurvey
 from aggregator.client.survey.texts import SpelledTexts
 from aggregator.dap.urls import read_endpoint
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
-from aggregator.protocol.task_file import task_for_clients
+from aggregator.protocol.task_file import issuer_keys_to_table, task_for_clients
 from aggregator.steward.survey.form.frame import ask_link, keep_choice, switch, thanks, who_asks
 from aggregator.steward.survey.form.parts import Part
 from aggregator.steward.survey.form.promises import what_happens
@@ -30,7 +30,7 @@ from aggregator.steward.survey.wording import Wording
 from aggregator.steward.survey.write_meaning import Meaning
 
 SCRIPTS = ("unsent.js", "language.js", "form.js")
-"""The page's own scripts, in their order; before them `link.js`, if answers need a link."""
+"""The page's own scripts, in their order; before them that of links or permits, if it has one."""
 
 _OF_PLACES = (
     "what",
@@ -67,14 +67,8 @@ def form_page(
 
     Raises:
         ParameterError: A page has no form for a question with this many labels; a policy cannot
-            name the aggregators; the tasks are bound to other translations; or only an application
-            has the permits that they need.
+            name the aggregators; or the tasks are bound to other translations.
     """
-    if asked.first.issuer_keys is not None:
-        raise ParameterError(
-            "permits: the survey is answered in an application, whose people have permits; no page "
-            "by itself has those"
-        )
     origins, meaning = _origins(asked.first), Meaning.from_json(asked.meaning)
     wording = wording or Wording()
     wording.check_bound(meaning.translations)
@@ -96,11 +90,14 @@ def form_page(
     not_here = texts.tag("p", Said("not_here"), ' class="soft" id="not-here" hidden')
     keep, send = keep_choice(texts), texts.tag("button", Said("send"))
     after = texts.tag("h2", Said("thanks"), ' tabindex="-1"') + thanks(texts, about)
-    is_invited = asked.first.permits is not None
+    keys, permits = asked.first.issuer_keys, asked.first.permits
+    is_invited, is_signed = permits is not None and keys is None, keys is not None
     code = ask_link(texts) if is_invited else ""
-    script = for_page(has_texts=bool(asked.texts), has_permits=is_invited)
-    scripts = ("link.js", *SCRIPTS) if is_invited else SCRIPTS
-    script += "".join(compact(_file(name)) for name in scripts)
+    order = SIGNED_ORDER if is_signed else LINKS_ORDER if is_invited else ()
+    script = for_page(has_texts=bool(asked.texts), permits=order)
+    first = ["application.js"] if is_signed else ["link.js"] if is_invited else []
+    script += "".join(compact(_file(name)) for name in (*first, *SCRIPTS))
+    unused = [*([] if is_invited else ["link_"]), *([] if is_signed else ["permit_"])]
     style = _file("form.css")
     described = asked.sheet.data()
     data = json.dumps(
@@ -115,12 +112,13 @@ def form_page(
             ],
             "texts": [part.data() for part in both[len(described["questions"]) :]],
             "tables": described["tables"],
-            **({"invited": True} if is_invited else {}),
+            **({} if permits is None else {"invited": True}),
+            **({} if keys is None else {"keys": issuer_keys_to_table(keys)}),
             "places": texts.places,
             "languages": [
                 {
                     "tag": language,
-                    "words": _needed(words, texts, is_invited=is_invited),
+                    "words": _needed(words, texts, unused),
                     "own": [each[number] for each in texts.own],
                 }
                 for number, (language, words) in enumerate(
@@ -201,9 +199,9 @@ def _parts(
     return [*parts, *written]
 
 
-def _needed(words: Mapping[str, str], texts: Texts, *, is_invited: bool) -> Mapping[str, str]:
+def _needed(words: Mapping[str, str], texts: Texts, unused: Sequence[str]) -> Mapping[str, str]:
     """Return the strings that a script needs: not those of places that the page has not."""
-    others = _OF_PLACES if is_invited else (*_OF_PLACES, "link_")
+    others = (*_OF_PLACES, *unused)
     return {
         name: text
         for name, text in words.items()

@@ -32,8 +32,9 @@ def what_happens(
         "leader": read_endpoint(configuration.leader_aggregator_endpoint, "leader").authority,
         "helper": read_endpoint(configuration.helper_aggregator_endpoint, "helper").authority,
     }
-    is_invited = asked.first.permits is not None
-    group = "what_text_link" if is_invited else "what_text_group"
+    permits = asked.first.permits
+    by = None if permits is None else "permit" if permits.is_signed else "link"
+    group = f"what_text_{by or 'group'}"
     is_noisy = asked.first.policy.mechanism.is_noisy
     said = [
         Said("what_split", hosts),
@@ -46,7 +47,7 @@ def what_happens(
         ),
         *(_letters(each) for each in spelled),
         *_cost(task, questions),
-        *([Said("what_link", hosts)] if is_invited else []),
+        *([Said(f"what_{by}", hosts)] if by else []),
         Said("what_page"),
         Said("what_seen", hosts),
         Said("what_kept"),

@@ -121,7 +121,7 @@ def test_a_part_is_small_and_needs_only_what_the_module_exports(text: str, most:
         (ORDER + ASKING_ORDER, for_page(has_texts=False).splitlines()),
         (
             ORDER + ASKING_ORDER + LINKS_ORDER,
-            for_page(has_texts=False, has_permits=True).splitlines(),
+            for_page(has_texts=False, permits=LINKS_ORDER).splitlines(),
         ),
     ],
     ids=["module", "text", "survey", "links", "signed", "page", "page with links"],
