@@ -54,7 +54,8 @@ class PermitStore:
             person: Whose permits these are, as `put` names the person; empty where the outbox is
                 one person's and `put` names nobody.
             ahead: See `AHEAD`; no more than the issuer's.
-            clock: The machine's by default.
+            clock: The machine's by default; a survey's (`SurveyClient.clock`) is right where that
+                is wrong.
             entropy: The system's by default.
 
         Raises:
@@ -80,11 +81,11 @@ class PermitStore:
                 others are kept.
             OutboxFull: There is no room for them.
         """
-        person = self._person
+        person, now = self._person, self._clock.now()
         known = self._outbox.within(lambda execute: held_permits.known_places(execute, person))
-        asked = [self._asked(each) for each in self._wanted() if each not in known]
+        asked = [self._asked(each) for each in self._wanted(now) if each not in known]
         self._outbox.within(lambda execute: held_permits.ask(execute, person, asked))
-        waiting = self._outbox.within(self._unanswered)
+        waiting = self._outbox.within(partial(self._unanswered, now=now))
         if not waiting:
             return 0
         body = encode(PermitRequest([(each.place, each.blinded.sent) for each in waiting]))
@@ -104,16 +105,17 @@ class PermitStore:
 
     def held(self) -> int:
         """Return how many permits of now and the next windows are held and were not used."""
+        wanted = [*self._wanted(self._clock.now())]
 
         def count(execute: held_permits.Execute) -> int:
-            found = [held_permits.held(execute, self._person, each) for each in self._wanted()]
+            found = [held_permits.held(execute, self._person, each) for each in wanted]
             return sum(each is not None for each in found)
 
         return self._outbox.within(count)
 
-    def _wanted(self) -> Iterator[Place]:
+    def _wanted(self, seconds: int) -> Iterator[Place]:
         for domain, task in self._tasks.items():
-            now = task.permit_window_at(task.time(self._clock.now()))
+            now = task.permit_window_at(task.time(seconds))
             last = now if task.policy.window is None else now + self._ahead
             for window in range(now, last + 1):
                 if task.issuer_keys is not None and task.issuer_keys.of_window(window) is not None:
@@ -141,11 +143,11 @@ class PermitStore:
         report_id = task.permits.report_id(opening, place.window)
         return modulus, signed_text(place.domain, place.window, report_id)
 
-    def _unanswered(self, execute: held_permits.Execute) -> list[Asked]:
+    def _unanswered(self, execute: held_permits.Execute, now: int) -> list[Asked]:
         """Forget windows that are over; return what these tasks still wait for."""
         for domain, task in self._tasks.items():
-            now = task.permit_window_at(task.time(self._clock.now()))
-            held_permits.forget_before(execute, self._person, domain, now)
+            window = task.permit_window_at(task.time(now))
+            held_permits.forget_before(execute, self._person, domain, window)
         found = held_permits.unanswered(execute, self._person)
         return [each for each in found if each.place.domain in self._tasks]
 

@@ -12,10 +12,10 @@ const outbox = new BrowserOutbox();
 const survey = new Survey(await json('task.json'), { outbox });
 survey.start(); // sends what waits from an earlier visit
 const person = document.querySelector('main').dataset.account; // people may share a browser
-const permits = new Permits(survey.tasks, await json('issuer-keys.json'), { outbox, person });
+const permits = new Permits(survey.tasks, await json('issuer-keys.json'), { outbox, person, now: () => survey.time() });
 try {
   await permits.refresh('/permits');
-  const isHere = await permits.isThere(survey.tasks[0], Date.now());
+  const isHere = await permits.isThere(survey.tasks[0], await survey.time());
   status.textContent = isHere ? 'You can answer on this device.'
     : 'Today you can answer on another device of yours, on which you were logged in first.';
 } catch (error) {

@@ -13,7 +13,7 @@ const outbox = new BrowserOutbox();
 const survey = new Survey(await json('task.json'), { outbox });
 survey.start();
 const person = document.querySelector('main').dataset.account;
-const permits = new Permits(survey.tasks, await json('issuer-keys.json'), { outbox, person });
+const permits = new Permits(survey.tasks, await json('issuer-keys.json'), { outbox, person, now: () => survey.time() });
 
 const SAID = { counted: 'Your answers are counted. Thank you.', waiting: 'Your answers are kept on this device until they are sent.' };
 
@@ -31,7 +31,7 @@ async function tell() {
 const before = await outcome(), closed = await survey.closed();
 if (before) tell().catch(() => says(before));
 else if (closed) says(`Nobody can answer now: ${closed.reason}`);
-else if (!(await permits.isThere(survey.tasks[0], Date.now()))) {
+else if (!(await permits.isThere(survey.tasks[0], await survey.time()))) {
   says('You cannot answer on this device today. Go back to see why.');
 } else {
   form.hidden = false;

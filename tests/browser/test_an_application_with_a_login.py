@@ -49,11 +49,11 @@ class Application:
         self.site, self.address, self.passwords = site, address, passwords
 
     @contextmanager
-    def device(self, browser: Browser) -> Iterator[Visit]:
-        """Visit it from a device that was never there."""
+    def device(self, browser: Browser, ahead: int = 0) -> Iterator[Visit]:
+        """Visit it from a device that was never there, whose clock is seconds ahead."""
         with visiting(browser, self.address) as visit:
             visit.hosts.add(urlsplit(self.site.address).netloc)  # the aggregators'
-            visit.page.clock.set_fixed_time(datetime.fromtimestamp(NOW, UTC))
+            visit.page.clock.set_fixed_time(datetime.fromtimestamp(NOW + ahead, UTC))
             yield visit
 
     def log_in(self, visit: Visit, name: str) -> Page:
@@ -162,6 +162,17 @@ def test_a_lost_answer_of_the_issuer_loses_no_permit_and_doubles_none(
         answer(asked(visit.page), "Elsewhere")
         says(visit.page, COUNTED)
     assert application.stored == {"stored": 1}
+
+
+def test_a_device_whose_clock_is_wrong_gets_the_permits_of_today(
+    browser: Browser, application: Application
+) -> None:
+    for ahead, name in ((5 * 86_400, "ada"), (-5 * 86_400, "bob")):
+        with application.device(browser, ahead) as visit:
+            says(application.log_in(visit, name), HERE)
+            answer(asked(visit.page), "Elsewhere")
+            says(visit.page, COUNTED)
+    assert application.stored == {"stored": 2}
 
 
 def test_the_issuer_answers_nobody_who_is_not_logged_in_and_nothing_that_is_no_request(

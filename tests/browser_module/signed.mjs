@@ -1,7 +1,7 @@
 /** Signed permits in JavaScript: RFC 9474's vectors, and the bytes that Python asks and sends. */
 
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test from 'node:test';
@@ -187,7 +187,7 @@ test('a survey by application takes its permits, one for the survey and one for 
   await assert.rejects(survey.put({ department: 'surgery' }, { permits }), { name: 'NoPermit' });
   // Signatures are another test's: here each is taken for good.
   await permits.check();
-  for (const place of permits.places()) await permits.want(place);
+  for (const place of permits.places(given.survey_now)) await permits.want(place);
   const asked = await permits.records();
   assert.equal(new Set(asked.map(({ domain }) => domain)).size, 2);
   for (const each of asked) await outbox.save({ ...each, sent: null, signature: new Uint8Array(256).fill(7) });
@@ -198,4 +198,29 @@ test('a survey by application takes its permits, one for the survey and one for 
   assert.ok(reports.every(({ also }) => also.some((claim) => claim.startsWith('used permit'))));
   assert.equal((await permits.records()).length, asked.length - 2);
   await assert.rejects(survey.put({}, { permits }), { name: 'AlreadyAnswered' });
+});
+
+test('permits are of the right window where the device\'s clock is wrong', async () => {
+  const task = new Task(made);
+  const permits = opened(new MemoryOutbox(), { now: async () => now });
+  assert.equal(await permits.refresh(issuerOf()), 3);
+  assert.equal(await permits.isThere(task, now), true);
+  const wrong = given.survey_now + 90 * 86_400_000;
+  const headers = { date: new Date(given.survey_now).toUTCString(), 'content-type': 'application/ppm-dap;message=hpke-config-list' };
+  const fetch = async () => new Response(new Uint8Array(), { headers });
+  const survey = new Survey(file, { texts: await textsOf(), fetch, now: () => wrong });
+  assert.ok(Math.abs((await survey.time()) - given.survey_now) < 2000);
+});
+
+test('a folder knows again which permit a report took, if the process died before it was noted', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'permits-'));
+  const permits = opened(new FolderOutbox(folder));
+  await permits.refresh(issuerOf());
+  const client = new Client(new Task(made), { outbox: permits.outbox, now: () => now });
+  const permit = await permits.permit(client.task, now);
+  await client.put(1, { permit });
+  // What a process leaves that dies right after it has written the record.
+  rmSync(join(folder, 'claims'), { recursive: true });
+  const again = opened(new FolderOutbox(folder));
+  await assert.rejects(again.put(new Client(client.task, { outbox: again.outbox, now: () => now }), 1), { name: 'AlreadyAnswered' });
 });

@@ -10,7 +10,8 @@ export interface PermitsOptions {
   person?: string;
   /** For how many windows after that of now they are asked: 4 unless given, as the issuer has it. */
   ahead?: number;
-  now?: () => number;
+  /** The time, in milliseconds: this clock's, or `() => survey.time()`, which may be right where that is wrong. */
+  now?: () => number | Promise<number>;
   entropy?: (size: number) => Uint8Array;
 }
 

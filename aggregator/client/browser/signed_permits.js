@@ -2,7 +2,7 @@
  * Signed permits of a person: asked of the application's issuer ahead of time, kept in the outbox,
  * and each used with one report.
  *
- *     const permits = new Permits(survey.tasks, issuerKeys, { outbox });
+ *     const permits = new Permits(survey.tasks, issuerKeys, { outbox, now: () => survey.time() });
  *     await permits.refresh('/permits');  // at login, and never because somebody wants to answer
  *     await survey.put(answers, { permits });
  *
@@ -108,8 +108,9 @@ export class Permits {
    */
   async refresh(ask) {
     await this.check();
-    await this.tidy();
-    for (const place of this.places()) await this.want(place);
+    const moment = await this.now();
+    await this.tidy(moment);
+    for (const place of this.places(moment)) await this.want(place);
     const waiting = (await this.records()).filter(({ sent }) => sent !== null);
     if (!waiting.length) return 0;
     const answer = await (typeof ask === 'string' ? posted : ask)(requestOf(waiting), ask);
@@ -168,8 +169,8 @@ export class Permits {
   }
 
   /** Forget permits that are in a report, and those of windows that are over. */
-  async tidy() {
-    const moment = this.now();
+  async tidy(now) {
+    const moment = now ?? (await this.now());
     for (const record of await this.records()) {
       const isOver = record.window < windowOf(this.tasks.get(record.domain), moment);
       const isUsed = (await this.outbox.claimed(usedOf(record.claim))) !== null;
@@ -184,8 +185,7 @@ export class Permits {
       a.domain.localeCompare(b.domain) || Number(a.window - b.window) || a.number - b.number);
   }
 
-  *places() {
-    const moment = this.now();
+  *places(moment) {
     for (const [domain, task] of this.tasks) {
       const now = windowOf(task, moment), last = task.policy.window ? now + BigInt(this.ahead) : now;
       for (let window = now; window <= last; window++) {
@@ -200,7 +200,7 @@ export class Permits {
     const claim = this.claimOf(domain, window, number);
     if (await this.outbox.claimed(claim)) return;
     const record = {
-      key: toBase64Url(await sha256(claim)), task: this.shelf, claim, created: this.now(), domain, window, number,
+      key: toBase64Url(await sha256(claim)), task: this.shelf, claim, created: 0, domain, window, number,
       opening: this.entropy(SIZE), signature: null,
     };
     const [modulus, text] = await this.signed(record);

@@ -62,6 +62,11 @@ export class Survey {
   readonly questions: Question[];
   /** All of its tasks, for `Permits`. */
   readonly tasks: Task[];
+  /**
+   * The time that an answer of now gets, in milliseconds since 1970: this clock's or, where it is
+   * wrong, the aggregators' if both agree.
+   */
+  time(): Promise<number>;
   /** The clients of its tasks; each has `settled` and `fault` as events. */
   readonly clients: Client[];
   /** @throws {DecodeError} the task was not made for these questions; `put` refuses likewise */

@@ -125,6 +125,11 @@ export class Survey extends Asking {
     return [...this.own.map(({ task }) => task), ...this.texts.flatMap(({ question }) => question.tasks)];
   }
 
+  /** The time that an answer of now gets: this clock's or, where that is wrong, the aggregators'. */
+  async time() {
+    return this.now() - ((await this.clock.known()) ?? 0);
+  }
+
   /** What answers add to each entry of the survey's own report. */
   entries(answers) {
     return this.sheet.measurement(readAnswers(this.sheet, answers));

@@ -248,6 +248,11 @@ class SurveyClient:
         time = self._time.now() if seconds is None else _whole(seconds)
         return Row(entries, texts, time, _checked(person))
 
+    @property
+    def clock(self) -> RightTime:
+        """The time that answers of now get: this machine's or, if wrong, the aggregators'."""
+        return self._time
+
     def closed(self) -> str | None:
         """Return why nobody can answer now, in words; None if people can.
 
