@@ -192,6 +192,20 @@ class UploadedReport(NamedTuple):
         return cls(ReportId(report_id), Time(time), leader_config_id, has_extensions, body, lacks)
 
 
+def read_usual(body: bytes, sizes: ReportSizes) -> tuple[bytes, int, int] | None:
+    """Return the id, the time in units and the Leader's configuration id of one usual report.
+
+    Returns None if the body is anything else: then `UploadedReport` says what it is.
+    """
+    layout, usual = _usual(sizes)
+    if len(body) != layout.size:
+        return None
+    report_id, time, extensions, public_share, config_id, *ciphertexts = layout.unpack(body)
+    if (extensions, public_share, *ciphertexts) != usual:
+        return None
+    return report_id, time, config_id
+
+
 def read_verify_init(reader: Reader, sizes: ReportSizes) -> VerifyInit:
     """Take one report of an aggregation job.
 

@@ -1,7 +1,7 @@
 """Takes the body of an upload request apart, and checks its reports before anything is stored.
 
-A large request is read as arrays. If any of its reports has an unusual size or is refused, they are
-all read and checked one by one instead, which defines what is refused.
+A large request is read as arrays, and a lone report in place. If any report has an unusual size or
+is refused, all are read and checked one by one instead, which defines what is refused.
 
 Source: DAP, "Uploading Reports".
 """
@@ -12,11 +12,11 @@ from typing import NamedTuple
 from aggregator.codec import DecodeError, Reader
 from aggregator.dap.messages import ReportSizes, UploadedReport, UploadRequest
 from aggregator.dap.messages.columns import ReportColumns
+from aggregator.dap.messages.sized import read_usual
 from aggregator.dap.problems import MessageTooLarge
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import Time
 from aggregator.protocol.reports import Timely, check_upload, is_none_refused, report_sizes
-from aggregator.protocol.task import Task
 from aggregator.service.runtime import UploadTerms
 from aggregator.service.storage.reports.groups import StoredReport
 from aggregator.service.storage.reports.incoming import IncomingReports
@@ -37,36 +37,72 @@ class CheckedUpload(NamedTuple):
     stored: IncomingReports
 
 
-def check_reports(terms: UploadTerms, body: bytes, timely: Timely) -> CheckedUpload:
+class Moment:
+    """What uploads to a task are checked against at one moment.
+
+    Attributes:
+        terms: The task, and what it takes now.
+        timely: The limits on the reports' times.
+    """
+
+    def __init__(self, terms: UploadTerms, timely: Timely) -> None:
+        """Begin to check against these."""
+        self.terms, self.timely = terms, timely
+        self._of_time: dict[int, tuple[ReportError | None, bytes, int]] = {}
+
+    def is_of(self, terms: UploadTerms, timely: Timely) -> bool:
+        """Return whether these very terms and the same limits are checked against."""
+        return self.terms is terms and self.timely == timely
+
+    def place(self, units: int) -> tuple[ReportError | None, bytes, int]:
+        """Return of a time why its reports are refused or None, their bucket's key, and the day.
+
+        That is the same for all reports of a unit, of which a moment has many.
+        """
+        found = self._of_time.get(units)
+        if found is None:
+            task, time = self.terms.task, Time(units)
+            found = (
+                self.timely.refusal(task, time),
+                task.batching.bucket(time),
+                time.day(task.time_precision),
+            )
+            if len(self._of_time) < _MOST_TIMES:  # a stranger may name any
+                self._of_time[units] = found
+        return found
+
+
+_MOST_TIMES = 1000
+"""How many times a moment remembers."""
+
+
+def check_reports(moment: Moment, body: bytes) -> CheckedUpload:
     """Check the reports of a request: all at once if none is refused, as nearly always.
 
     Args:
-        terms: The task, and what it takes now.
+        moment: What they are checked against.
         body: The request.
-        timely: The limits on the reports' times.
 
     Raises:
         DecodeError: The body is not a sequence of reports.
         MessageTooLarge: There are more than `MAX_REPORTS`.
     """
-    task = terms.task
-    keys = terms.config_ids
+    task = moment.terms.task
+    keys = moment.terms.config_ids
     sizes = report_sizes(task)
-    # For a few reports, arrays take longer than objects.
-    columns = ReportColumns.uploaded(body, sizes) if len(body) > SHORT_BODY else None
-    is_quick = columns is not None and len(columns) <= MAX_REPORTS
-    if columns is not None and is_quick and is_none_refused(task, columns, keys, timely):
-        return _all_of(task, columns, body)
+    if len(body) <= SHORT_BODY:  # for a few reports, arrays take longer than objects
+        alone = _alone(moment, body, sizes)
+        if alone is not None:
+            return alone
+    else:
+        columns = ReportColumns.uploaded(body, sizes)
+        is_quick = columns is not None and len(columns) <= MAX_REPORTS
+        if columns is not None and is_quick and is_none_refused(task, columns, keys, moment.timely):
+            return _all_of(moment, columns, body)
     reports = list(_reports(body, sizes))
-    errors = [check_upload(task, report, keys, timely) for report in reports]
-    bucket, precision = task.batching.bucket, task.time_precision
+    errors = [check_upload(task, report, keys, moment.timely) for report in reports]
     stored = [
-        StoredReport(
-            report.report_id.value,
-            bucket(report.time),
-            report.time.day(precision),
-            report.encoding,
-        )
+        StoredReport(report.report_id.value, *moment.place(report.time.units)[1:], report.encoding)
         for report, error in zip(reports, errors, strict=True)
         if error is None and report.encoding is not None
     ]
@@ -74,13 +110,24 @@ def check_reports(terms: UploadTerms, body: bytes, timely: Timely) -> CheckedUpl
     return CheckedUpload(ids, errors, IncomingReports.of(stored))
 
 
-def _all_of(task: Task, columns: ReportColumns, body: bytes) -> CheckedUpload:
+def _alone(moment: Moment, body: bytes, sizes: ReportSizes) -> CheckedUpload | None:
+    """Return the only report of a request, if it is a usual one and is not refused."""
+    found = read_usual(body, sizes)
+    if found is None or moment.terms.task.issuer_keys is not None:
+        return None
+    report_id, units, config_id = found
+    why, bucket, day = moment.place(units)
+    if why is not None or config_id not in moment.terms.config_ids:
+        return None
+    stored = IncomingReports([report_id], [bucket], [day], body, len(body))
+    return CheckedUpload([report_id], [None], stored)
+
+
+def _all_of(moment: Moment, columns: ReportColumns, body: bytes) -> CheckedUpload:
     """Return the reports of a request of which none is refused."""
     ids, times = columns.ids, columns.times
-    bucket, precision = task.batching.bucket, task.time_precision
-    place_of = {units: (bucket(Time(units)), Time(units).day(precision)) for units in {*times}}
-    places = [place_of[units] for units in times]
-    buckets, days = [bucket for bucket, _ in places], [day for _, day in places]
+    places = {units: moment.place(units) for units in {*times}}
+    buckets, days = [places[units][1] for units in times], [places[units][2] for units in times]
     stored = IncomingReports(ids, buckets, days, body, len(body) // len(ids))
     return CheckedUpload(ids, [None] * len(ids), stored)
 

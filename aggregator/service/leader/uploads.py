@@ -30,7 +30,7 @@ from aggregator.protocol.permits import mark_of
 from aggregator.protocol.reports import Timely, report_sizes
 from aggregator.protocol.task import Task
 from aggregator.service.config import GROUP_REPORTS
-from aggregator.service.leader.upload_checks import SHORT_BODY, CheckedUpload, check_reports
+from aggregator.service.leader.upload_checks import SHORT_BODY, Moment, check_reports
 from aggregator.service.leader.upload_log import UploadLog
 from aggregator.service.runtime import FairQueue, Runtime, Threads, UploadTerms
 from aggregator.service.runtime.report_ages import ReportAges
@@ -140,6 +140,7 @@ class Uploads:
         self._threads = Threads(_THREADS)
         self._waiting: FairQueue[_Upload] = FairQueue()
         self._log = UploadLog()
+        self._last_moment: Moment | None = None
         self._is_writing = False
         self._missing = 0  # how many reports the transaction that waits for more still lacks
         self._is_full: anyio.Event | None = None  # only while a transaction waits for more
@@ -175,13 +176,12 @@ class Uploads:
         now = self._runtime.clock.now()
         limit = self._ages.limit(task, now)
 
-        timely = Timely(now, self._runtime.clock_skew_seconds, limit.seconds)
-
-        def check() -> CheckedUpload:
-            return check_reports(terms, body, timely)
-
-        is_short = len(body) <= SHORT_BODY  # a hop to a thread would take longer
-        checked = check() if is_short else await self._threads.run(task.task_id.value, check)
+        moment = self._moment(terms, Timely(now, self._runtime.clock_skew_seconds, limit.seconds))
+        if len(body) <= SHORT_BODY:  # a hop to a thread would take longer
+            checked = check_reports(moment, body)
+        else:
+            key = task.task_id.value
+            checked = await self._threads.run(key, lambda: check_reports(moment, body))
         refused: Mapping[str, int] = {}
         if len(checked.stored) < len(checked.ids):
             refused = Counter(error.draft_name for error in checked.errors if error is not None)
@@ -200,6 +200,13 @@ class Uploads:
             if why is not None and why is not ReportError.REPORT_REPLAYED:
                 statuses.append(ReportUploadStatus(ReportId(report_id), task.profile.code(why)))
         return UploadErrors(tuple(statuses))
+
+    def _moment(self, terms: UploadTerms, timely: Timely) -> Moment:
+        """Return what reports are checked against, the same one as long as nothing changes."""
+        last = self._last_moment
+        if last is None or not last.is_of(terms, timely):
+            last = self._last_moment = Moment(terms, timely)
+        return last
 
     async def _word_now(self, terms: UploadTerms) -> UploadErrors:
         """Return why a new report of now would be refused, under an id that no report has."""

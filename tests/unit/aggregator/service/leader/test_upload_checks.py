@@ -17,7 +17,7 @@ from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import Time
 from aggregator.protocol.reports import Timely
 from aggregator.service.leader import upload_checks
-from aggregator.service.leader.upload_checks import CheckedUpload, check_reports
+from aggregator.service.leader.upload_checks import CheckedUpload, Moment, check_reports
 from aggregator.service.runtime import UploadTerms
 from tests.support.entropy import SeededEntropy
 from tests.support.reports import make_reports
@@ -83,7 +83,7 @@ def checked(body: bytes, least: int, terms: UploadTerms = TERMS) -> CheckedUploa
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(upload_checks, "SHORT_BODY", least)
         try:
-            found = check_reports(terms, body, Timely(NOW, SKEW, AGE))
+            found = check_reports(Moment(terms, Timely(NOW, SKEW, AGE)), body)
         except (DecodeError, MessageTooLarge) as error:
             return str(error)
     return found
@@ -102,6 +102,32 @@ def test_a_body_is_found_to_be_what_its_reports_are_one_by_one(
         changed(good()[0 if how == "again" else place], how) for place, how in enumerate(hows)
     )
     assert alike(checked(body, 0)) == alike(checked(body, 10**9))
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_a_report_checked_in_place_is_found_to_be_what_its_reader_says(
+    monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    body = changed(good()[0], how)
+    in_place = checked(body, 10**9)
+    monkeypatch.setattr(upload_checks, "_alone", lambda *_: None)
+    assert alike(in_place) == alike(checked(body, 10**9))
+
+
+def test_a_usual_report_alone_is_checked_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upload_checks, "_reports", lambda *_: pytest.fail("read as an object"))
+    found = checked(encode(good()[0]), 10**9)
+    assert isinstance(found, CheckedUpload)
+    assert (found.errors, [each.body for each in found.stored]) == ([None], [encode(good()[0])])
+
+
+def test_a_moment_remembers_only_so_many_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upload_checks, "_MOST_TIMES", 3)
+    moment = Moment(TERMS, Timely(NOW, SKEW, AGE))
+    units = TASK.time(NOW).units
+    told = [moment.place(units + number) for number in range(-5, 5)]
+    assert [moment.place(units + number) for number in range(-5, 5)] == told
+    assert len(moment._of_time) == 3
 
 
 @pytest.mark.parametrize(
