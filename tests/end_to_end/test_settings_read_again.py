@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -36,6 +37,14 @@ PAUSE_SECONDS = 0.02
 """Of a client after an answer, or the clients take what the services need to read their files."""
 HOUR = 3600
 READ, KEPT = "settings read again", "settings stay as they were"
+SHARES_NOTHING = "a process begins anew, and shares no memory with others"
+_WITHOUT_COPIES = """
+from aggregator.cli import main
+from aggregator.cli.service import processes
+
+processes.FORKS = False
+main()
+"""
 
 
 def count(services: Processes, name: str, event: str) -> int:
@@ -169,9 +178,15 @@ def test_every_upload_is_answered_while_settings_change(tmp_path: Path, engine: 
 
 @ON_SQLITE
 @pytest.mark.usefixtures("engine")
-def test_a_process_that_is_started_later_has_the_new_settings(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_copied", [True, False], ids=["copied", "begun anew"])
+def test_a_process_that_is_started_later_has_the_new_settings(
+    tmp_path: Path, *, is_copied: bool
+) -> None:
+    """Where a process cannot be copied, as on macOS, each one begins as the first did."""
     with Processes(tmp_path) as services:
         services.options["helper"] = ("--processes=2",)
+        if not is_copied:
+            services.programs["helper"] = (sys.executable, "-c", _WITHOUT_COPIES)
         services.start("helper")
         services.read_again("helper", hpke_cache_seconds=100)
         wait_for(services, "helper", READ, 2)
@@ -180,6 +195,8 @@ def test_a_process_that_is_started_later_has_the_new_settings(tmp_path: Path) ->
         services.read_again("helper", store_key_file="no-such-folder/helper.key")
         wait_for(services, "helper", KEPT, 1)
         wait_until(lambda: len(services.children("helper")) == 2)  # the one that tried has ended
+        if not is_copied:  # it will read the file by itself
+            services.configs["helper"].write_text(before)
         victim, other = services.children("helper")
         os.kill(victim, signal.SIGKILL)
         wait_for(services, "helper", "a process was killed", 1)
@@ -188,6 +205,12 @@ def test_a_process_that_is_started_later_has_the_new_settings(tmp_path: Path) ->
         wait_until(lambda: count(services, "helper", "listening") == 6, listening)
         assert ages(services, "helper", 20) == {"max-age=100"}
         services.configs["helper"].write_text(before)
+        begun_anew = [
+            "-P" in Path(f"/proc/{child}/cmdline").read_text().split("\0")
+            for child in services.children("helper")
+        ]
+        assert begun_anew == [not is_copied] * 2
+        assert count(services, "helper", SHARES_NOTHING) == 0  # as nothing stood in the way
         assert services.stop("helper") == 0
 
 

@@ -25,7 +25,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -252,7 +252,6 @@ def _begin(parent: int, files: Sequence[int], asked: Mapping[str, Any]) -> None:
     new_streams()
     paths = os.environ.get("PYTHONPATH", "")
     sys.path[:1] = [asked["folder"], *filter(None, paths.split(os.pathsep))]
-    gc.unfreeze = functools.partial(next, _unfreezing(gc.unfreeze))
     module, *sys.argv[1:] = asked["words"]
     while os.getppid() == parent:
         time.sleep(0.0005)
@@ -274,14 +273,6 @@ def new_streams() -> None:
         stream.buffer.raw.name = f"<{name}>"  # type: ignore[attr-defined]  files have one
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
-
-
-def _unfreezing(unfreeze: Callable[[], None]) -> Iterator[None]:
-    """Leave twice out of collections what was loaded, as long as services take for their start."""
-    yield
-    yield
-    while True:
-        yield unfreeze()
 
 
 if __name__ == "__main__":

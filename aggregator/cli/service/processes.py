@@ -2,6 +2,8 @@
 
 The first process only watches the others. It passes on the signals to stop and to read the settings
 again. It replaces a process that was killed, or that ended because the store's server was away.
+
+The others are copies of it (`sharing`), or begin as it did where it cannot be copied.
 """
 
 import ctypes
@@ -15,6 +17,7 @@ from collections.abc import Callable
 from aggregator.cli import sighup
 from aggregator.cli.faults import BAD_INPUT, PEER
 from aggregator.cli.service.machine import processes_in_memory, usable_cores
+from aggregator.cli.service.sharing import FORKS, hindrances
 from aggregator.errors import AggregatorError
 from aggregator.service.telemetry.lines import log
 
@@ -28,6 +31,13 @@ _TRIAL_SECONDS = 10
 MOST_BY_DEFAULT = 4
 """The most processes unless the operator says otherwise: each takes memory and up to 13
 connections to a database server."""
+
+_OF_ONE = 2
+"""The most cores that one process keeps busy by itself: while a kernel verifies or exchanges keys,
+Python answers requests."""
+
+_PLACE = "_PRIO_PLACE"
+"""The variable by which a process that was not copied learns its number, and who watches it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,23 +53,37 @@ class Part:
 
 
 def processes_by_default() -> int:
-    """Return one process for each usable core, because an HPKE exchange holds Python's lock.
+    """Return one process for each usable core, but one alone for two cores.
 
-    One process would open reports on a single core. There are fewer if the memory of a container or
-    a unit would not hold so many.
+    Handling reports holds Python's lock, so one process does not use many cores. There are fewer if
+    the memory of a container or a unit would not hold so many.
     """
     fitting = processes_in_memory()
     most = MOST_BY_DEFAULT if fitting is None else min(MOST_BY_DEFAULT, fitting)
-    return min(usable_cores(), most)
+    cores = usable_cores()
+    return 1 if cores <= _OF_ONE else min(cores, most)
+
+
+def place_given() -> int | None:
+    """Return the number of this process if another one began it as part of a service.
+
+    It then handles signals as any process does, and ends with the one that watches it.
+    """
+    given = os.environ.pop(_PLACE, None)
+    if given is None:
+        return None
+    place, watcher = map(int, given.split())
+    _begin(watcher)
+    return place
 
 
 def become_one_of(count: int, read_again: Callable[[], bool]) -> int:
     """Return in each of `count` new processes; the calling process exits when all have ended.
 
-    Call it before there are threads, and once the store was found to open (`do_apart`). If a
-    process ends by itself, all are stopped, and its exit status is ours; except if it only found
-    the store's server away, or could not start as a replacement while an older one goes on.
-    In a new process SIGHUP stays blocked until it is handled (`sighup`).
+    Call it once the store was found to open (`do_apart`) and this process is ready to be shared
+    (`sharing`). If a process ends by itself, all are stopped, and its exit status is ours; except
+    if it only found the store's server away, or could not start as a replacement while an older one
+    goes on. In a new process SIGHUP stays blocked until it is handled (`sighup`).
 
     Args:
         count: How many.
@@ -75,7 +99,7 @@ def become_one_of(count: int, read_again: Callable[[], bool]) -> int:
     while True:
         while len(watch.running) < count and not watch.is_stopping:
             place: int = min({*range(count)} - {*watch.running.values()})
-            child = os.fork()
+            child = os.fork() if _may_fork() else _begun_anew(place, watcher)
             if child == 0:
                 _begin(watcher)
                 return place
@@ -153,39 +177,76 @@ def _may_be_replaced(code: int) -> bool:
     return False
 
 
-def do_apart(work: Callable[[], None]) -> None:
-    """Do `work` in its own process, and exit with that one's status unless it succeeds.
+def _may_fork() -> bool:
+    if not FORKS:
+        return False
+    found = hindrances()
+    if found:
+        log.warning("a process begins anew, and shares no memory with others", because=found)
+    return not found
 
-    So a fault is reported once, and not by each of many processes.
+
+def _begun_anew(place: int, watcher: int) -> int:
+    """Begin a process by the arguments of this one."""
+    return os.posix_spawn(
+        sys.executable,
+        # -P: nothing is imported from the folder in which the service was started.
+        [sys.executable, "-P", "-m", "aggregator.cli", *sys.argv[1:]],
+        {**os.environ, _PLACE: f"{place} {watcher}"},
+        setsigmask=signal.pthread_sigmask(signal.SIG_BLOCK, ()) - _TAKEN,
+    )
+
+
+def do_apart(work: Callable[[], bytes]) -> bytes:
+    """Return what `work` does in its own process, or exit with that one's status if it fails.
+
+    So a fault is reported once, and not by each of many processes, and this one stays as it is.
     """
+    if not FORKS:
+        return work()
+    reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        work()  # an exception ends this process as it would end any command
+        with os.fdopen(writing, "wb") as result:
+            result.write(work())  # an exception ends this process as it would end any command
         os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as result:
+        returned = result.read()
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if code:
         sys.exit(code if code > 0 else 128 - code)
+    return returned
 
 
-def succeeds_apart(work: Callable[[], None]) -> bool:
+def succeeds_apart(work: Callable[[], object]) -> bool:
     """Return whether `work` succeeds in its own process; the log says why not."""
+    if not FORKS:
+        return _succeeds(work)
     child = os.fork()
     if child == 0:
         status = 1
         try:
             signal.alarm(_TRIAL_SECONDS)  # ends it
-            work()
-            status = 0
-        except AggregatorError as error:
-            log.error("settings stay as they were", reason=str(error))
-        except BaseException:  # the outermost edge of this process
-            log.exception("settings stay as they were")
+            status = 0 if _succeeds(work) else 1
         finally:
             os._exit(status)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if code < 0:
         log.error("settings stay as they were", reason="the store did not open in time")
     return code == 0
+
+
+def _succeeds(work: Callable[[], object]) -> bool:
+    try:
+        work()
+    except AggregatorError as error:
+        log.error("settings stay as they were", reason=str(error))
+    except Exception:  # the outermost edge of this trial
+        log.exception("settings stay as they were")
+    else:
+        return True
+    return False
 
 
 def _begin(watcher: int) -> None:

@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 
 import anyio
-from anyio import TASK_STATUS_IGNORED
+from anyio import TASK_STATUS_IGNORED, to_thread
 from anyio.abc import TaskGroup, TaskStatus
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -136,12 +136,18 @@ def leave_out_of_collections() -> None:
     """Exempt all present objects from garbage collection.
 
     Modules and compiled kernels are some 200,000 permanent objects. Under load they were scanned
-    every second or two, for 0.2 s, in which no other thread of the process could run.
+    every second or two, for 0.2 s, in which no other thread of the process could run. A scan also
+    writes to each object, and processes share only memory to which none of them writes.
     """
-    gc.unfreeze()  # exempt objects may have become garbage, such as a replaced service
     gc.collect()
     gc.freeze()
     collect_as_usual()
+
+
+def look_for_garbage_again() -> None:
+    """Collect also what was exempt and has become garbage, such as a replaced service."""
+    gc.unfreeze()
+    leave_out_of_collections()
 
 
 class RunningService:
@@ -283,6 +289,7 @@ async def _replace(
         else:
             front.turn_to(running)
             log.info("settings read again")
+            await to_thread.run_sync(look_for_garbage_again)
 
 
 async def _watch_signals(

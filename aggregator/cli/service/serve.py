@@ -1,10 +1,15 @@
 """`prio leader` and `prio helper`: the aggregators' applications and the leader's workers."""
 
+import os
 from typing import Annotated
 
 import typer
 
 from aggregator.cli.options import Config
+
+# Services multiply no matrices, for which numpy would begin a thread for each core when it loads; a
+# process with threads cannot be copied (`sharing`).
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 Processes = Annotated[
     int | None,
@@ -12,8 +17,8 @@ Processes = Annotated[
         "--processes",
         min=1,
         max=64,
-        help="How many processes run at one address; by default one per core, at most 4, and no "
-        "more than the memory of a container or a unit holds.",
+        help="How many processes run at one address; by default one on up to two cores, else one "
+        "per core, at most 4, and no more than the memory of a container or a unit holds.",
         show_default=False,
     ),
 ]

@@ -83,6 +83,7 @@ def serve_leader(
         reading,
         lambda read, part, check: _leader(read, check=check, **duties_of(part, work=work)),
         processes,
+        verifies=work,
     )
 
 

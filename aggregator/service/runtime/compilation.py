@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from aggregator.dap.profile import Role
 from aggregator.service.runtime.kernels import exercise, is_kept
@@ -46,9 +46,19 @@ class Kind:
         return f"Prio3{prio3.circuit.name}"
 
 
+def kinds_to_bytes(kinds: Iterable[Kind]) -> bytes:
+    """Return kinds as one line, for another process."""
+    given = [[each.role.name, each.vdaf_type, each.configuration.hex()] for each in kinds]
+    return json.dumps(given).encode() + b"\n"
+
+
+def kinds_of_bytes(line: bytes) -> list[Kind]:
+    """Return the kinds of a line of `kinds_to_bytes`."""
+    return [Kind(Role[role], vdaf, bytes.fromhex(hexed)) for role, vdaf, hexed in json.loads(line)]
+
+
 def compile_apart(kinds: Sequence[Kind]) -> str | None:
     """Compile kernels in another process, and wait for it; return what went wrong, if anything."""
-    given = [[each.role.name, each.vdaf_type, each.configuration.hex()] for each in kinds]
     environment = {
         name: value
         for name, value in os.environ.items()
@@ -70,7 +80,7 @@ def compile_apart(kinds: Sequence[Kind]) -> str | None:
         assert process.stdin is not None  # noqa: S101  asked for above
         assert process.stderr is not None  # noqa: S101  asked for above
         try:
-            process.stdin.write(json.dumps(given).encode() + b"\n")
+            process.stdin.write(kinds_to_bytes(kinds))
             process.stdin.flush()
         except OSError:
             pass  # The process has ended already; its standard error says why.
@@ -86,9 +96,8 @@ def compile_apart(kinds: Sequence[Kind]) -> str | None:
 
 def main() -> None:
     """Compile the kinds that standard input lists."""
-    given = json.loads(sys.stdin.buffer.readline())
+    kinds = kinds_of_bytes(sys.stdin.buffer.readline())
     threading.Thread(target=_end_with, args=(sys.stdin.fileno(),), daemon=True).start()
-    kinds = [Kind(Role[role], vdaf, bytes.fromhex(hexed)) for role, vdaf, hexed in given]
     folder = kernel_folder()
     if folder is None or not is_kept():
         sys.exit("no folder for compiled kernels can be written")

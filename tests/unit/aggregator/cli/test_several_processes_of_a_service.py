@@ -77,9 +77,11 @@ def test_one_address_for_two_purposes_is_refused_before_any_process_begins(tmp_p
     ("cores", "groups", "expected"),
     [
         (1, {}, 1),
+        (2, {}, 1),
         (3, {}, 3),
         (64, {}, 4),
-        (64, {"": {"cpu.max": "200000 100000"}}, 2),
+        (64, {"": {"cpu.max": "200000 100000"}}, 1),
+        (64, {"": {"cpu.max": "250000 100000"}}, 3),
         (64, {"": {"cpu.max": "50000 100000"}}, 1),
         (64, {"a": {"cpu.max": "max 100000", "memory.max": "max"}}, 4),
         (64, {"a": {"memory.max": f"{memory_of(3) * MEBIBYTE}"}}, 3),
@@ -89,7 +91,7 @@ def test_one_address_for_two_purposes_is_refused_before_any_process_begins(tmp_p
         (64, {"another": {"memory.max": "1000000"}}, 4),
     ],
 )
-def test_a_service_has_as_many_processes_as_cores_and_memory_hold_and_no_more_than_four(
+def test_a_service_has_a_process_for_two_cores_or_as_many_as_cores_and_memory_hold_up_to_four(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     cores: int,
@@ -136,8 +138,11 @@ def test_of_several_processes_none_that_serves_opens_reports(
         shown = shown_duties(others, serve=serve, work=work)
         assert shown == ({Duty.SERVE, Duty.WORK} if is_working else {Duty.SERVE})
 
-    def run(reading: Reading[LeaderSettings], opening: object, count: int | None) -> None:
+    def run(
+        reading: Reading[LeaderSettings], opening: object, count: int | None, *, verifies: bool
+    ) -> None:
         assert callable(opening)
+        assert verifies == work
         assert count == of
         for number in range(of):
             opening(reading.now, Part(number, of), None)
