@@ -129,6 +129,14 @@ async def test_words_that_nobody_listed_are_found_in_a_survey_that_asks_nothing_
     first, second = asked.windows()
     assert first.people == second.people == len(PEOPLE) == 300
     check_first(found_in(first, WORDS))
+    # What was named beforehand is shown whatever its count, and is in no other list.
+    shown = first.shown(Looked(("pear",), ("fig", "quince")))[1]
+    assert not named(shown).keys() & {"fig", "quince"}
+    for name, held in {"fig": 50, "quince": 0}.items():
+        each = named({"found": shown["shown"]})[name]
+        assert each["threshold"] is None
+        assert each["low"] <= each["high"]
+        assert abs(each["count"] - held) < 6 * each["deviation"]
     assert not HELD.keys() & named(found_in(second, WORDS)).keys()
     # Another list finds in the same releases what nobody had thought of before.
     found = named(found_in(second, ["another word", *WORDS]))["another word"]

@@ -208,6 +208,29 @@ def test_what_is_shown_in_any_case_is_no_candidate_and_explains_its_people() -> 
     assert (only.found, len(only.shown)) == ((), 1)
 
 
+def test_a_notebook_tells_what_a_list_has_from_what_no_list_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    question = TextQuestion("A fruit?", Fraction(4), 8, 128)
+    tables = released_words(question, {"fig": 500, "pear": 300}, np.random.default_rng(1))
+    documents = result_documents(tasks := question_tasks(question), tables)
+    held = [fingerprint(each, question.meaning) for each in ("fig", "pear")]
+    some = some_prints(5000, np.random.default_rng(2))
+    prints = np.union1d(np.array(held, np.uint32), some)
+    monkeypatch.setattr(
+        "aggregator.steward.text.candidates.Enumerated", functools.partial(Fingerprints, prints)
+    )
+    words = Words.of_documents(tasks, documents, ["fig", "plum"], every=True)
+    listed, others = words.decoded.listed, words.decoded.threshold
+    assert listed is not None
+    assert listed.threshold < others
+    assert [each.threshold for each in words.found] == [listed.threshold, others]
+    methods = [f"normal law, given that it passed {each:.4g}" for each in (listed.threshold, others)]
+    assert [row["method"] for row in words.table().rows] == methods
+    assert f"1 found of 2 listed candidates (threshold {listed.threshold:,.0f})" in repr(words)
+    assert f"1 found of 5,000 other candidates (threshold {others:,.0f})" in repr(words)
+
+
 def test_more_strings_than_a_task_has_buckets_are_not_shown_in_any_case() -> None:
     question = TextQuestion("A fruit?", Fraction(4), 8, 128)
     tasks = question_tasks(question)
