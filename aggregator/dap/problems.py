@@ -65,6 +65,16 @@ class UnrecognizedTask(Problem):
     title = "The task is not known"
 
 
+class InvalidTask(Problem):
+    """A task that came with a request and that this aggregator takes no part in.
+
+    Source: draft-ietf-ppm-dap-taskprov.
+    """
+
+    type_uri = ERROR_NAMESPACE + "invalidTask"
+    title = "The aggregator takes no part in the task"
+
+
 class UnrecognizedAggregationJob(Problem):
     """An aggregation job we do not know."""
 

@@ -32,6 +32,7 @@ DRAFT_TOKENS = {
     "batchOverlap",
     "unsupportedExtension",
     "invalidExtension",
+    "invalidTask",  # of draft-ietf-ppm-dap-taskprov
 }
 
 

@@ -1,0 +1,279 @@
+"""What an operator has agreed on with partners whose tasks come with their first request.
+
+    version = 1
+    max_tasks = 100
+
+    [[partner]]
+    leader = "https://leader.example/"
+    helper = "https://helper.example/"
+    collector_hpke_config = "…"
+    vdafs = "Prio3Count Prio3Histogram"
+    min_batch_size = 100
+    max_reports = 1000000
+    max_report_bytes = 20000
+    max_epsilon = "1"
+
+    [partner.secrets]
+    verify_key_init = "…"
+    leader_token = "…"
+    collector_token = "…"  # at the leader
+
+Nothing is taken that this does not allow: a stranger may have made the configuration.
+
+Source: draft-ietf-ppm-dap-taskprov.
+"""
+
+import dataclasses
+import tomllib
+from collections.abc import Mapping
+
+from aggregator.codec import DecodeError, decode
+from aggregator.dap.auth import LEAST_CHARACTERS, TokenHeader, hash_token, token_header_named
+from aggregator.dap.hpke import HpkeConfig
+from aggregator.dap.ids import decode_base64url
+from aggregator.dap.profile import DAP_18, Profile, Role, profile_named
+from aggregator.dap.task import TaskConfiguration
+from aggregator.dp.policy import PrivacyPolicy
+from aggregator.dp.policy_table import policy_from_mapping
+from aggregator.dp.rationals import parse_rational
+from aggregator.errors import ParameterError
+from aggregator.protocol.in_band import INIT_SIZE, id_of, verify_key_of
+from aggregator.protocol.provisioning import Provision, TaskSecrets
+from aggregator.protocol.reports import report_sizes
+from aggregator.protocol.requirements import Requirements, check_requirements
+from aggregator.protocol.task import Task
+from aggregator.protocol.task_documents import NOT_TOML, check_text, place_in_text
+from aggregator.protocol.task_file import check_restored, task_to_toml
+from aggregator.protocol.toml_table import TomlTable
+from aggregator.vdaf.instances import TYPES
+
+VERSION = 1
+_PARTNERS = "partner"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Partner:
+    """Two aggregators and a collector, one of which we are, and the tasks of theirs that we take.
+
+    Attributes:
+        leader, helper: The endpoints, as configurations must have them to the byte.
+        collector_hpke_config: Whom results are sealed to.
+        vdaf_types: The code points of the types that are taken.
+        max_reports: The most reports of a batch.
+        max_report_bytes: The largest report that is taken, as it is uploaded.
+        requirements: What a task must promise.
+        unbound_policy: The policy of tasks whose configuration has none; None: they are refused.
+        populations: Those that a configuration may name, besides none.
+        profile: The draft that all follow.
+        token_header: Where tokens are shown.
+        verify_key_init: What verification keys are derived from.
+        leader_token: What the leader shows to the helper.
+        collector_token: What the collector shows to the leader, if that is us.
+    """
+
+    leader: str
+    helper: str
+    collector_hpke_config: HpkeConfig
+    vdaf_types: frozenset[int]
+    max_reports: int
+    max_report_bytes: int
+    requirements: Requirements
+    unbound_policy: PrivacyPolicy | None
+    populations: frozenset[str]
+    profile: Profile
+    token_header: TokenHeader
+    verify_key_init: bytes = dataclasses.field(repr=False)
+    leader_token: str = dataclasses.field(repr=False)
+    collector_token: str | None = dataclasses.field(repr=False)
+
+    @property
+    def caller_hash(self) -> bytes:
+        """The SHA-256 of the token that those who call us show."""
+        return hash_token(self.collector_token or self.leader_token)
+
+    def provision(self, data: bytes) -> Provision:
+        """Return the task of an encoded configuration and our secrets, as of a file for us.
+
+        Raises:
+            ParameterError: We take no part in such a task; the message names the limit.
+        """
+        task = self._task(data)
+        check_requirements(task, self.requirements)
+        named, group = task.policy.population, task.policy.group
+        if (named or group is not None) and named not in self.populations:
+            # Its releases would be paid for by the budget of people of ours.
+            raise ParameterError(f"population: {named!r} is not in the agreement")
+        if task.permits is not None:
+            raise ParameterError("permits: a task that needs them is added by hand")
+        return Provision(
+            task,
+            task_to_toml(task),
+            TaskSecrets(
+                verify_key=verify_key_of(self.verify_key_init, task.task_id),
+                leader_token=self.leader_token,
+                collector_token=self.collector_token,
+            ),
+        )
+
+    def _task(self, data: bytes) -> Task:
+        configuration = _decoded(data)
+        if configuration.vdaf_type not in self.vdaf_types:
+            raise ParameterError(f"vdaf_type: {configuration.vdaf_type:#x} is not in the agreement")
+        if len(configuration.vdaf_configuration) > self.max_report_bytes:
+            raise ParameterError("vdaf_configuration: is larger than max_report_bytes")
+        bound = configuration.privacy is not None
+        if not bound and self.unbound_policy is None:
+            raise ParameterError("privacy: the agreement has no policy for tasks that bind none")
+        task = Task.create(
+            task_id=id_of(data),
+            configuration=configuration,
+            collector_hpke_config=self.collector_hpke_config,
+            max_reports=self.max_reports,
+            unbound_policy=None if bound else self.unbound_policy,
+            profile=self.profile,
+            token_header=self.token_header,
+        )
+        size = report_sizes(task).report
+        if size > self.max_report_bytes:
+            raise ParameterError(
+                f"max_report_bytes: a report may have {self.max_report_bytes:,}, not {size:,}"
+            )
+        check_restored(task, data)
+        return task
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Agreements:
+    """All partners, and how many tasks may come from them.
+
+    Attributes:
+        partners: By the endpoints of leader and helper.
+        max_tasks: No task is taken in while we serve as many, of whatever origin.
+        max_tasks_by_uploads: The same for tasks that come with an upload, which anybody can make.
+    """
+
+    partners: Mapping[tuple[str, str], Partner]
+    max_tasks: int
+    max_tasks_by_uploads: int
+
+    def partner_of(self, data: bytes) -> Partner:
+        """Return the partner of an encoded configuration, or raise `ParameterError`."""
+        configuration = _decoded(data)
+        endpoints = (
+            configuration.leader_aggregator_endpoint,
+            configuration.helper_aggregator_endpoint,
+        )
+        if endpoints not in self.partners:
+            raise ParameterError("endpoints: there is no agreement for those of the configuration")
+        return self.partners[endpoints]
+
+    def caller_hashes(self, data: bytes | None) -> list[bytes]:
+        """Return the hashes of tokens that open a task which is not stored.
+
+        That is the token of the partner that a configuration names; without one, any partner's.
+        """
+        if data is None:
+            return [each.caller_hash for each in self.partners.values()]
+        try:
+            return [self.partner_of(data).caller_hash]
+        except ParameterError:
+            return []
+
+
+def read_agreements(text: str, role: Role) -> Agreements:
+    """Read an aggregator's file of agreements; the message of an error has nothing secret."""
+    check_text(text, "file")
+    try:
+        document = tomllib.loads(text)
+    except NOT_TOML as error:
+        raise ParameterError(f"file: not TOML{place_in_text(str(error))}") from None
+    given = document.pop(_PARTNERS, None)
+    if not isinstance(given, list) or not given or not all(isinstance(p, dict) for p in given):
+        raise ParameterError(f"{_PARTNERS}: must be a table for each partner, [[{_PARTNERS}]]")
+    top = TomlTable(document, "")
+    if (version := top.integer("version")) != VERSION:
+        raise ParameterError(f"version: must be {VERSION}, not {version}")
+    max_tasks = top.integer("max_tasks")
+    by_uploads = top.integer("max_tasks_by_uploads") if "max_tasks_by_uploads" in top.values else 0
+    top.finish()
+    partners: dict[tuple[str, str], Partner] = {}
+    for place, values in enumerate(given, 1):
+        partner = _partner(TomlTable(values, f"{_PARTNERS} {place}"), role)
+        if partners.setdefault((partner.leader, partner.helper), partner) is not partner:
+            raise ParameterError(f"{_PARTNERS} {place}: has the endpoints of another one")
+    return Agreements(partners, max_tasks, by_uploads)
+
+
+def _partner(table: TomlTable, role: Role) -> Partner:
+    privacy, secrets = table.optional_table("privacy"), table.table("secrets")
+    policy = None if privacy is None else policy_from_mapping(privacy.values)
+    token = _token(secrets, "collector_token") if role is Role.LEADER else None
+    partner = Partner(
+        leader=table.text("leader"),
+        helper=table.text("helper"),
+        collector_hpke_config=_config(table.text("collector_hpke_config")),
+        vdaf_types=_types(table.text("vdafs")),
+        requirements=Requirements(
+            min_batch_size=table.integer("min_batch_size"),
+            max_epsilon=parse_rational(table.text("max_epsilon"), "max_epsilon"),
+            max_delta=None,  # the service's own requirements, which hold too, have these limits
+            exact_results=policy is not None and not policy.mechanism.is_noisy,
+        ),
+        max_reports=table.integer("max_reports"),
+        max_report_bytes=table.integer("max_report_bytes"),
+        unbound_policy=policy,
+        populations=frozenset(_optional(table, "populations").split()),
+        profile=profile_named(_optional(table, "profile", DAP_18.name)),
+        token_header=token_header_named(
+            _optional(table, "token_header", TokenHeader.AUTHORIZATION.value)
+        ),
+        verify_key_init=_init(secrets.text("verify_key_init")),
+        leader_token=_token(secrets, "leader_token"),
+        collector_token=token,
+    )
+    secrets.finish()
+    table.finish()
+    return partner
+
+
+def _optional(table: TomlTable, name: str, default: str = "") -> str:
+    return table.text(name) if name in table.values else default
+
+
+def _types(text: str) -> frozenset[int]:
+    names = text.split()
+    unknown = [name for name in names if name not in TYPES]
+    if unknown or not names:
+        raise ParameterError(f"vdafs: must be names, such as {', '.join(TYPES)}, not {text!r}")
+    return frozenset(TYPES[name].algorithm_id for name in names)
+
+
+def _config(text: str) -> HpkeConfig:
+    try:
+        return decode(HpkeConfig, decode_base64url(text))
+    except DecodeError as error:
+        raise ParameterError(f"collector_hpke_config: {error}") from None
+
+
+def _init(text: str) -> bytes:
+    try:
+        init = decode_base64url(text)
+    except DecodeError:
+        init = b""
+    if len(init) != INIT_SIZE:
+        raise ParameterError(f"verify_key_init: must be {INIT_SIZE} bytes in unpadded base64url")
+    return init
+
+
+def _token(secrets: TomlTable, name: str) -> str:
+    token = secrets.text(name)
+    if len(token) < LEAST_CHARACTERS:
+        raise ParameterError(f"{name}: must have at least {LEAST_CHARACTERS} characters")
+    return token
+
+
+def _decoded(data: bytes) -> TaskConfiguration:
+    try:
+        return decode(TaskConfiguration, data)
+    except DecodeError as error:
+        raise ParameterError(f"configuration: {error}") from None

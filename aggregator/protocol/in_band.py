@@ -1,0 +1,74 @@
+"""Tasks that come with their first request: what the bytes of a configuration decide by themselves.
+
+The configuration's hash is the task's id, and the two aggregators derive its verification key from
+a secret that they have agreed on. What else a task needs stands in an agreement (`agreements`).
+
+Source: draft-ietf-ppm-dap-taskprov; RFC 9651, "Byte Sequences"; RFC 5869, "HMAC-based Key
+Derivation Function (HKDF)".
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+from collections.abc import Sequence
+
+from aggregator.dap.ids import TaskId
+from aggregator.protocol.task import Task
+
+HEADER = "DAP-Taskprov"
+"""The header that carries an encoded `TaskConfiguration`."""
+
+INIT_SIZE = 32
+"""Bytes of `verify_key_init`, which the aggregators agree on."""
+
+MOST_BYTES = 4096
+"""The largest configuration that is read: programs and proxies limit the size of a header."""
+
+_ID_LABEL = hashlib.sha256(b"dap-taskprov task id").digest()
+_KEY_SALT = hashlib.sha256(b"dap-taskprov").digest()
+_ITEM = re.compile(r" *:([A-Za-z0-9+/]*={0,2}):(?:;[ -~]*)?", re.ASCII)
+
+
+def id_of(configuration: bytes) -> TaskId:
+    """Return the id of the task with this encoded configuration."""
+    return TaskId(hashlib.sha256(_ID_LABEL + configuration).digest())
+
+
+def is_named_by_its_hash(task: Task) -> bool:
+    """Return whether a task's id is that of its configuration, so that others can check it."""
+    return task.task_id == id_of(task.configuration_bytes)
+
+
+def verify_key_of(init: bytes, task_id: TaskId) -> bytes:
+    """Return a task's verification key, 32 bytes: HKDF-SHA256, whose output is one block."""
+    key = hmac.digest(_KEY_SALT, init, hashlib.sha256)
+    return hmac.digest(key, task_id.value + b"\x01", hashlib.sha256)
+
+
+def headers_of(task: Task) -> dict[str, str]:
+    """Return the header by which the party that is asked learns of a task.
+
+    Empty if the task's id is not its configuration's hash, or if a header has no room for it.
+    """
+    data = task.configuration_bytes
+    if len(data) > MOST_BYTES or not is_named_by_its_hash(task):
+        return {}
+    return {HEADER.lower(): f":{base64.b64encode(data).decode()}:"}
+
+
+def configuration_in(values: Sequence[str]) -> bytes | None:
+    """Return the encoded configuration in the header's lines.
+
+    None if there is none, or something else than one byte sequence, which is ignored like any
+    unknown header.
+    """
+    item = _ITEM.fullmatch(values[0].rstrip(" ")) if len(values) == 1 else None
+    if item is None:
+        return None
+    try:
+        data = base64.b64decode(item[1] + "=" * (-len(item[1]) % 4), validate=True)
+    except binascii.Error:
+        return None
+    return data if 0 < len(data) <= MOST_BYTES else None

@@ -1,0 +1,68 @@
+"""Tasks that come with their first request, and what two aggregators agreed on for them."""
+
+import dataclasses
+from collections.abc import Mapping
+
+from aggregator.codec import encode
+from aggregator.dap.ids import encode_base64url
+from aggregator.dap.profile import Role
+from aggregator.protocol.agreements import Agreements, read_agreements
+from aggregator.protocol.in_band import id_of
+from aggregator.protocol.task import Task
+from tests.support.tasks import HELPER_URL, LEADER_URL, collector_keypair, make_task
+
+INIT = bytes(range(32, 64))
+LEADER_TOKEN = "agreed-for-the-leader-of-all-tasks"  # noqa: S105  a test's
+COLLECTOR_TOKEN = "agreed-for-the-collector-of-all-tasks"  # noqa: S105  a test's
+
+
+def in_band(task: Task) -> Task:
+    """Return the task under the id that its configuration gives it."""
+    return dataclasses.replace(task, task_id=id_of(task.configuration_bytes))
+
+
+def task_in_band(**settings: object) -> Task:
+    """Return a task of `make_task` under the id that its configuration gives it."""
+    return in_band(make_task(**settings))  # type: ignore[arg-type]  # whatever a task file takes
+
+
+def agreements_text(
+    role: Role,
+    partner: Mapping[str, str | int] | None = None,
+    privacy: Mapping[str, str] | None = None,
+    **top: int,
+) -> str:
+    """Return an aggregator's file of agreements with one partner."""
+    values: dict[str, str | int] = {
+        "leader": LEADER_URL,
+        "helper": HELPER_URL,
+        "collector_hpke_config": encode_base64url(encode(collector_keypair().config)),
+        "vdafs": "Prio3Count Prio3Histogram",
+        "min_batch_size": 3,
+        "max_reports": 1000,
+        "max_report_bytes": 10_000,
+        "max_epsilon": "1/2",
+        **(partner or {}),
+    }
+    secrets = {"verify_key_init": encode_base64url(INIT), "leader_token": LEADER_TOKEN}
+    if role is Role.LEADER:
+        secrets["collector_token"] = COLLECTOR_TOKEN
+    lines = [f"{name} = {value}" for name, value in {"version": 1, "max_tasks": 8, **top}.items()]
+    for name, table in (("[partner]", values), ("privacy", privacy or {}), ("secrets", secrets)):
+        if table:
+            lines += ["", f"[{name}]" if name.startswith("[") else f"[partner.{name}]"]
+            lines += [
+                f"{key} = {value}" if isinstance(value, int) else f'{key} = "{value}"'
+                for key, value in table.items()
+            ]
+    return "\n".join(lines) + "\n"
+
+
+def agreements(
+    role: Role = Role.LEADER,
+    partner: Mapping[str, str | int] | None = None,
+    privacy: Mapping[str, str] | None = None,
+    **top: int,
+) -> Agreements:
+    """Return what `agreements_text` says."""
+    return read_agreements(agreements_text(role, partner, privacy, **top), role)

@@ -1,0 +1,147 @@
+"""What an operator has agreed on decides which tasks come in band; everything else is refused."""
+
+import pytest
+
+from aggregator.dap.ids import encode_base64url
+from aggregator.dap.profile import Role
+from aggregator.errors import ParameterError
+from aggregator.protocol.agreements import read_agreements
+from aggregator.protocol.in_band import verify_key_of
+from aggregator.protocol.provisioning import provision_text, read_provision
+from tests.support.in_band import (
+    COLLECTOR_TOKEN,
+    INIT,
+    LEADER_TOKEN,
+    agreements,
+    agreements_text,
+    task_in_band,
+)
+from tests.support.tasks import LAPLACE, LEADER_URL, NO_NOISE
+
+
+@pytest.mark.parametrize("role", [Role.LEADER, Role.HELPER])
+def test_a_task_in_band_is_what_a_file_for_us_would_say(role: Role) -> None:
+    task = task_in_band(privacy=LAPLACE)
+    data = task.configuration_bytes
+    given = agreements(role).partner_of(data).provision(data)
+    secrets = {
+        "verify_key": encode_base64url(verify_key_of(INIT, task.task_id)),
+        "leader_token": LEADER_TOKEN,
+        "collector_token": COLLECTOR_TOKEN,
+    }
+    assert given == read_provision(provision_text(task, role, secrets), role)
+
+
+@pytest.mark.parametrize(
+    ("task", "partner", "fault"),
+    [
+        ({"privacy": {**LAPLACE, "epsilon": "51/100"}}, {}, "epsilon"),
+        ({"privacy": NO_NOISE}, {}, "without noise"),
+        ({"privacy": {**LAPLACE, "bound": False}}, {}, "no policy for tasks that bind none"),
+        ({"privacy": LAPLACE, "min_batch_size": 2}, {}, "min_batch_size"),
+        ({"privacy": LAPLACE, "min_batch_size": 1001, "max_reports": 2000}, {}, "max_reports"),
+        ({"privacy": {**LAPLACE, "population": "staff"}}, {}, "population"),
+        (
+            {"privacy": {**LAPLACE, "population": "p", "group": "g", "group_place": 0}},
+            {},
+            "population",
+        ),
+        ({"privacy": LAPLACE, "leader": "https://leader.example"}, {}, "endpoints"),
+        ({"privacy": LAPLACE, "helper": "https://other.example/"}, {}, "endpoints"),
+        ({"privacy": LAPLACE, "vdaf": {"type": "Prio3Sum", "max_measurement": 3}}, {}, "vdaf_type"),
+        (
+            {"privacy": LAPLACE, "vdaf": {"type": "Prio3Histogram", "length": 1000}},
+            {},
+            "max_report_bytes",
+        ),
+        (
+            {"privacy": LAPLACE, "permits": {"domain": encode_base64url(bytes(32))}},
+            {},
+            "permits",
+        ),
+    ],
+)
+def test_what_was_not_agreed_on_is_refused(
+    task: dict[str, object], partner: dict[str, str | int], fault: str
+) -> None:
+    data = task_in_band(**task).configuration_bytes
+    with pytest.raises(ParameterError, match=fault):
+        agreements(partner=partner).partner_of(data).provision(data)
+
+
+def test_exact_results_and_policies_of_our_own_need_the_operators_word() -> None:
+    data = task_in_band(privacy={**NO_NOISE, "bound": False}).configuration_bytes
+    given = agreements(privacy={"mechanism": "None"}).partner_of(data).provision(data)
+    assert not given.task.policy.mechanism.is_noisy
+    laplace = {"mechanism": "PureDpDiscreteLaplace", "epsilon": "1/4"}
+    assert (
+        agreements(privacy=laplace).partner_of(data).provision(data).task.policy.mechanism.is_noisy
+    )
+    too_weak = {"mechanism": "PureDpDiscreteLaplace", "epsilon": "3"}
+    with pytest.raises(ParameterError, match="epsilon"):
+        agreements(privacy=too_weak).partner_of(data).provision(data)
+
+
+def test_a_named_population_is_taken_if_the_operator_named_it_too() -> None:
+    data = task_in_band(privacy={**LAPLACE, "population": "staff"}).configuration_bytes
+    given = agreements(partner={"populations": "staff"}).partner_of(data).provision(data)
+    assert given.task.policy.population == "staff"
+
+
+def test_a_configuration_of_enormous_sizes_is_refused_before_anything_is_made_of_it() -> None:
+    data = task_in_band(privacy=LAPLACE).configuration_bytes
+    huge = data.replace((4).to_bytes(4, "big") + (2).to_bytes(4, "big"), b"\x03\xff\xff\xff" * 2)
+    assert huge != data
+    with pytest.raises(ParameterError, match=r"max_report_bytes|at most"):
+        agreements().partner_of(huge).provision(huge)
+
+
+@pytest.mark.parametrize("cut", [b"", b"\x00", bytes(40)])
+def test_bytes_that_are_no_configuration_are_refused(cut: bytes) -> None:
+    with pytest.raises(ParameterError, match="configuration"):
+        agreements().partner_of(cut)
+    assert agreements().caller_hashes(cut) == []
+
+
+def test_a_longer_encoding_of_the_same_task_is_refused() -> None:
+    data = task_in_band(privacy=LAPLACE).configuration_bytes + b"\x00"
+    with pytest.raises(ParameterError, match="configuration"):
+        agreements().partner_of(data)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("version = 1", "version = 2", "version: must be 1"),
+        ("max_tasks = 8", "", "max_tasks: missing"),
+        ("max_epsilon", "max_epsilom", "max_epsilon: missing"),
+        ('max_epsilon = "1/2"', 'max_epsilon = "1/2"\nbatches = 3', "batches: no such setting"),
+        ("Prio3Histogram", "Prio3Median", "vdafs: must be names"),
+        (LEADER_TOKEN, "short", "leader_token: must have at least"),
+        (encode_base64url(INIT), encode_base64url(INIT[:16]), "verify_key_init: must be 32 bytes"),
+        ("[[partner]]", "[partner]", "partner: must be a table"),
+        ("leader = ", "leader == ", r"not TOML \(line"),
+        (COLLECTOR_TOKEN, "", "collector_token: must have at least"),
+    ],
+)
+def test_a_file_that_cannot_be_meant_is_refused_by_name(old: str, new: str, fault: str) -> None:
+    text = agreements_text(Role.LEADER)
+    assert old in text
+    with pytest.raises(ParameterError, match=fault) as raised:
+        read_agreements(text.replace(old, new), Role.LEADER)
+    assert COLLECTOR_TOKEN not in str(raised.value)
+    assert encode_base64url(INIT) not in str(raised.value)
+
+
+def test_two_partners_with_the_same_endpoints_are_refused() -> None:
+    text = agreements_text(Role.HELPER)
+    again = text[text.index("[[partner]]") :]
+    with pytest.raises(ParameterError, match="partner 2: has the endpoints of another one"):
+        read_agreements(text + again, Role.HELPER)
+
+
+def test_no_secret_of_an_agreement_is_shown() -> None:
+    shown = repr(agreements())
+    for secret in (LEADER_TOKEN, COLLECTOR_TOKEN, repr(INIT), encode_base64url(INIT)):
+        assert secret not in shown
+    assert LEADER_URL in shown
