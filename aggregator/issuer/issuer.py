@@ -110,6 +110,17 @@ class Issuer:
             raise AlreadyIssued("permits: were given out before, to another device of the person")
         return encode(PermitAnswer(answers))
 
+    def first_windows(self) -> dict[bytes, int]:
+        """Return the number of the first window for which permits are given out, by domain.
+
+        What is kept of windows before it may be deleted, and should be: it tells who got permits.
+        Only if the clock were set back would anybody be asked for it again.
+        """
+        return {domain: self._window_now(task) for domain, task in self._tasks.items()}
+
+    def _window_now(self, task: Task) -> int:
+        return task.permit_window_at(task.time(self._clock.now()))
+
     def _check(self, place: Place) -> None:
         """Refuse a place of which nobody gets a permit now."""
         task = self._tasks.get(place.domain)
@@ -118,7 +129,7 @@ class Issuer:
         most = task.policy.max_reports_per_person
         if place.number >= most:
             raise ParameterError(f"number: must be from 0 to {most - 1}, not {place.number}")
-        now = task.permit_window_at(task.time(self._clock.now()))
+        now = self._window_now(task)
         last = now if task.policy.window is None else now + self._ahead
         if not now <= place.window <= last:
             raise ParameterError(f"window: must be from {now} to {last}, not {place.window}")

@@ -4,7 +4,7 @@ import hashlib
 import hmac
 import secrets
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -77,6 +77,12 @@ class Accounts:
         with self._transaction() as database:
             database.execute("INSERT OR IGNORE INTO issued VALUES (?, ?, ?, ?, ?, ?)", row)
             return _issued(database, user, place) or issued
+
+    def forget(self, first_windows: Mapping[bytes, int]) -> None:
+        """Forget who got permits of windows that are over (`Issuer.first_windows`)."""
+        with self._transaction() as database:
+            sql = "DELETE FROM issued WHERE domain = ? AND window_number < ?"
+            database.executemany(sql, first_windows.items())
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:

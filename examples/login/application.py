@@ -49,6 +49,7 @@ class Intranet:
         keys = read_keys(folder / "issuer.keys")
         self.accounts = accounts
         self.issuer = Issuer(keys, survey.tasks, accounts, clock=clock)
+        accounts.forget(self.issuer.first_windows())  # a service that runs for long does so daily
         parties = survey.first.configuration
         origins = {
             "{0.scheme}://{0.netloc}".format(urlsplit(each))

@@ -14,7 +14,8 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from aggregator.cli.steward.survey_texts import write_survey
 from aggregator.dap.times import Interval
-from aggregator.issuer import PrivateKeys
+from aggregator.issuer import Issued, PrivateKeys
+from aggregator.protocol.permit_requests import Place
 from aggregator.service.storage.reports.counters import Stage
 from tests.support.browser import Visit, visiting
 from tests.support.module_pair import Site, survey_site
@@ -193,6 +194,24 @@ def test_the_issuer_answers_nobody_who_is_not_logged_in_and_nothing_that_is_no_r
         assert web.get("/files/..%2Fissuer.keys").status_code == 404
         web.post("/logout")
         assert web.post("/permits", content=b"\1\0\0").status_code == 401
+
+
+def test_its_store_keeps_the_first_answer_and_forgets_windows_that_are_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLE))
+    monkeypatch.delitem(sys.modules, "accounts", raising=False)
+    accounts = importlib.import_module("accounts").Accounts(tmp_path / "accounts.sqlite")
+    sys.modules.pop("accounts")
+    places = [Place(bytes(32), window) for window in (4, 5)]
+    first, second = Issued(b"asked", b"answer"), Issued(b"asked again", b"another")
+    for place in places:
+        assert accounts.get("ada", place) is None
+        assert accounts.keep("ada", place, first) == first
+        assert accounts.keep("ada", place, second) == first
+        assert accounts.get("bob", place) is None
+    accounts.forget({bytes(32): 5, b"?" * 32: 9})
+    assert [accounts.get("ada", each) for each in places] == [None, first]
 
 
 def test_its_pages_can_be_read_by_everybody(browser: Browser, application: Application) -> None:

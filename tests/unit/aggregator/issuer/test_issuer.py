@@ -108,6 +108,18 @@ def test_a_window_that_is_over_or_without_a_key_gives_no_permit() -> None:
             signing.issue("ada", asked((Place(DOMAIN, window), bytes(256))))
 
 
+def test_what_may_be_deleted_is_what_nobody_gets_any_more() -> None:
+    clock, store = ManualClock(NOW), KeptAnswers()
+    made, own = issuer(store, clock), blinded(FIRST)[2].sent
+    assert made.first_windows() == {DOMAIN: FIRST}
+    made.issue("ada", asked((Place(DOMAIN, FIRST), own)))
+    clock.advance(WINDOW_SECONDS)
+    assert made.first_windows() == {DOMAIN: FIRST + 1}
+    store.kept.clear()
+    with pytest.raises(ParameterError, match="window: must be from"):
+        made.issue("ada", asked((Place(DOMAIN, FIRST), own)))
+
+
 def test_what_is_no_request_is_refused() -> None:
     good = Place(DOMAIN, FIRST), bytes(256)
     for body in (b"", b"\2" + asked(good)[1:], asked(), asked(good, good), asked(good) + b"?"):
