@@ -4,14 +4,13 @@ What SQLAlchemy does for each execution takes ten times as long as a short state
 its text is cached. So the statements that reports need are compiled once, and run without it.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import Connection, Dialect
 from sqlalchemy.dialects import registry
-from sqlalchemy.exc import DBAPIError, InvalidRequestError
+from sqlalchemy.exc import DBAPIError, InvalidRequestError, StatementError
 from sqlalchemy.sql.expression import Executable
 
 AS_BYTES = "as_bytes"
@@ -56,6 +55,8 @@ class _DriverStatement:
             bind = compiled.binds[name]
             process = bind.type.dialect_impl(dialect).bind_processor(dialect)
             self._binds.append((bind.key, place, bind.value, process))
+        plain = all(place is None and process is None for _, place, _, process in self._binds)
+        self._plain = [(name, fixed) for name, _, fixed, _ in self._binds] if plain else None
         self.options = statement.get_execution_options()
         columns = getattr(statement, "exported_columns", ())
         self.returns_rows = bool(columns)
@@ -75,6 +76,8 @@ class _DriverStatement:
         if not given.keys() >= self._required:
             missing = ", ".join(sorted(self._required - given.keys()))
             raise InvalidRequestError(f"no value is given for {missing}")
+        if self._plain is not None and self._names is None:  # as most of SQLite's
+            return [given.get(name, fixed) for name, fixed in self._plain]
         ordered = []
         for name, place, fixed, process in self._binds:
             value: Any = given.get(name, fixed)
@@ -108,6 +111,11 @@ def _lengths(values: Values) -> tuple[tuple[str, int], ...]:
 
     The last value of a list is repeated up to a power of two, so there are few texts.
     """
+    for some in values.values():
+        if isinstance(some, list):
+            break
+    else:  # as most have none
+        return ()
     return tuple(
         (name, 1 << (len(value) - 1).bit_length() if value else 0)
         for name, value in values.items()
@@ -136,9 +144,9 @@ def run(
     """
     dialect = connection.dialect
     driver = f"{dialect.name}.{dialect.driver}"
-    made = _driver_statement(driver, statement, tuple(each[0]), _lengths(each[0]))
+    made = _driver_statement(driver, statement, (*each[0],), _lengths(each[0]))
     cursor = cursor_of(connection.connection.dbapi_connection, made.options)
-    with _raising_as_sqlalchemy(connection, cursor):
+    try:
         if not made.returns_rows:
             if len(each) == 1:
                 cursor.execute(made.text, made.values(each[0]))
@@ -150,6 +158,10 @@ def run(
             cursor.execute(made.text, made.values(values))
             found += cursor.fetchall()
         return made.rows(found)
+    except dialect.loaded_dbapi.Error as error:
+        raise _as_sqlalchemy(connection, cursor, error) from error
+    finally:
+        cursor.close()
 
 
 def run_text(connection: Connection, text: str, values: Sequence[object] | None = None) -> None:
@@ -164,27 +176,26 @@ def run_text(connection: Connection, text: str, values: Sequence[object] | None 
         SQLAlchemyError: As SQLAlchemy would.
     """
     cursor = connection.connection.cursor()
-    with _raising_as_sqlalchemy(connection, cursor):
-        cursor.execute(text) if values is None else cursor.execute(text, values)
-
-
-@contextmanager
-def _raising_as_sqlalchemy(connection: Connection, cursor: Any) -> Iterator[None]:  # noqa: ANN401  any driver's
-    dialect = connection.dialect
-    error_of = dialect.loaded_dbapi.Error
     try:
-        yield
-    except error_of as error:
-        is_gone = dialect.is_disconnect(error, connection.connection.dbapi_connection, cursor)
-        if is_gone:
-            connection.invalidate(error)
-        raise DBAPIError.instance(
-            None,
-            None,
-            error,
-            error_of,
-            hide_parameters=True,
-            connection_invalidated=is_gone,
-        ) from error
+        cursor.execute(text) if values is None else cursor.execute(text, values)
+    except connection.dialect.loaded_dbapi.Error as error:
+        raise _as_sqlalchemy(connection, cursor, error) from error
     finally:
         cursor.close()
+
+
+def _as_sqlalchemy(connection: Connection, cursor: Any, error: Any) -> StatementError:  # noqa: ANN401  any driver's
+    """Return a driver's error as SQLAlchemy would raise it."""
+    dialect = connection.dialect
+    is_gone = dialect.is_disconnect(error, connection.connection.dbapi_connection, cursor)
+    if is_gone:
+        connection.invalidate(error)
+    made: StatementError = DBAPIError.instance(
+        None,
+        None,
+        error,
+        dialect.loaded_dbapi.Error,
+        hide_parameters=True,
+        connection_invalidated=is_gone,
+    )
+    return made

@@ -78,6 +78,8 @@ class Sqlite:
             raise ConfigurationError("the store's URL must end with the file: it takes no options")
         self._url = url
         self._path = Path(url.database)
+        # The file beside the store that says that the store is damaged.
+        self._mark = self._path.with_name(f"{self._path.name}.damaged")
         self._opened: tuple[int, int] | None = None  # the file's device and inode
 
     def engine(self, readers: int = 0) -> Engine:
@@ -161,11 +163,6 @@ class Sqlite:
                 keeper = sqlite_backup.read_only(self._path, any_thread=True)
                 _KEEPERS[self._path] = keeper
                 keeper.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # locks the file
-
-    @property
-    def _mark(self) -> Path:
-        """The file beside the store that says that the store is damaged."""
-        return self._path.with_name(f"{self._path.name}.damaged")
 
     def damage(self) -> str | None:
         """Return what any process has found wrong with the file, until a check finds nothing."""
