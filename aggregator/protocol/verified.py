@@ -68,13 +68,25 @@ class Verified:
 
         Those in `refused` were refused at commitment: replayed, or too late.
         """
-        refused = frozenset(refused)
-        failed = self.out_shares.rejected
-        rows: dict[bytes, list[int]] = {}
-        for row, (report_id, bucket) in enumerate(zip(self.ids, self._buckets(), strict=True)):
-            if row not in failed and report_id not in refused:
-                rows.setdefault(bucket, []).append(row)
-        return [self._share(bucket, rows[bucket]) for bucket in sorted(rows)]
+        times, of_row = np.unique(self.times, return_inverse=True)
+        buckets = self._keys(times)
+        in_order = sorted({*buckets})
+        place_of = {bucket: place for place, bucket in enumerate(in_order)}
+        of_bucket = np.array([place_of[bucket] for bucket in buckets], np.intp)[of_row]
+        if self.out_shares.rejected or refused:
+            refused = frozenset(refused)
+            out = {*self.out_shares.rejected}
+            out.update(row for row, each in enumerate(self.ids) if each in refused)
+            of_bucket[[*out]] = -1
+        # Rows of one bucket together, in order.
+        rows = np.argsort(of_bucket, kind="stable")
+        first, *ends = np.searchsorted(of_bucket[rows], np.arange(len(in_order) + 1)).tolist()
+        shares = []
+        for bucket, end in zip(in_order, ends, strict=True):
+            if first < end:
+                shares.append(self._share(bucket, rows[first:end].tolist()))
+            first = end
+        return shares
 
     def _share(self, bucket: bytes, rows: list[int]) -> BucketShare:
         shares = self.out_shares.shares
@@ -90,6 +102,10 @@ class Verified:
     def _buckets(self) -> list[bytes]:
         """Return the key of the bucket that each report falls in."""
         times, of_row = np.unique(self.times, return_inverse=True)
-        batching = self.task.batching
-        keys = [batching.bucket(Time(units), self.extensions) for units in times.tolist()]
+        keys = self._keys(times)
         return [keys[each] for each in of_row.tolist()]
+
+    def _keys(self, times: Times) -> list[bytes]:
+        """Return the key of the bucket of each of some times."""
+        batching = self.task.batching
+        return [batching.bucket(Time(units), self.extensions) for units in times.tolist()]

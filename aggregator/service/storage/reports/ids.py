@@ -115,13 +115,7 @@ def choose(
     known_among: Callable[[Sequence[bytes]], set[bytes]],
 ) -> Chosen:
     """Choose the arrivals that batches take; only if these do not take all are ids looked up."""
-    of_bucket = Counter(bucket for _, bucket in arrivals)
-    arriving: Counter[Room] = Counter()
-    for bucket, reports in of_bucket.items():
-        if bucket in room:
-            arriving[room[bucket]] += reports
-    shut = {bucket for bucket in of_bucket if bucket in closed}
-    tight = {bucket: shared for bucket, shared in room.items() if shared.left < arriving[shared]}
+    shut, tight = _refusing(Counter([bucket for _, bucket in arrivals]), closed, room)
     entering = {report_id for report_id, _ in arrivals}
     known: set[bytes] = set()
     enters = [True] * len(arrivals)
@@ -131,6 +125,18 @@ def choose(
         )
         entering, enters = _let_in_new(arrivals, shut, tight, known)
     return Chosen(arrivals, entering, enters, known, shut)
+
+
+def _refusing(
+    of_bucket: Counter[bytes], closed: Container[bytes], room: Mapping[bytes, Room]
+) -> tuple[set[bytes], dict[bytes, Room]]:
+    """Return the closed buckets of arrivals, and the room of those that have too little for all."""
+    arriving: Counter[Room] = Counter()
+    for bucket, reports in of_bucket.items():
+        if bucket in room:
+            arriving[room[bucket]] += reports
+    shut = {bucket for bucket in of_bucket if bucket in closed}
+    return shut, {bucket: each for bucket, each in room.items() if each.left < arriving[each]}
 
 
 def _let_in_new(
@@ -154,7 +160,7 @@ def _let_in_new(
 
 
 def let_in(
-    buckets: Iterable[bytes], closed: Container[bytes], room: Mapping[bytes, Room]
+    buckets: Sequence[bytes], closed: Container[bytes], room: Mapping[bytes, Room]
 ) -> list[ReportError | None]:
     """Decide which reports count if all their ids are new; return as `admit` does.
 
@@ -163,6 +169,13 @@ def let_in(
         closed: The buckets that take no more reports.
         room: What is left for a bucket, for those with a limit; it is taken from.
     """
+    of_bucket = Counter(buckets)
+    shut, tight = _refusing(of_bucket, closed, room)
+    if not shut and not tight:  # nearly always
+        for bucket, reports in of_bucket.items():
+            if bucket in room:
+                room[bucket].left -= reports
+        return [None] * len(buckets)
     errors = []
     for bucket in buckets:
         shared = room.get(bucket)
