@@ -143,7 +143,7 @@ class Aggregator:
                 "leader", [leader.router()], fast_routes=leader.fast_routes(), **limits
             )
         helper = HelperResources(runtime, HelperSettings(database="x", max_body_size=LIMIT))
-        return create_app("helper", [helper.router()], **limits)
+        return create_app("helper", [helper.router()], fast_routes=helper.fast_routes(), **limits)
 
     def request(
         self,

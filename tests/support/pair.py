@@ -154,7 +154,8 @@ class Service:
             app = create_app(name, [leader.router()], fast_routes=routes, below=below)
         else:
             helper = HelperResources(self.runtime, self.settings)
-            app = create_app(name, [helper.router()], below=below)
+            routes = helper.fast_routes()
+            app = create_app(name, [helper.router()], fast_routes=routes, below=below)
         self.app: ASGIApp = CrossOrigin(app, resources)
 
     def _report_moment(self, transaction: str, moment: str) -> None:

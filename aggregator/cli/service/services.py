@@ -154,11 +154,12 @@ def leader_app(runtime: Runtime, settings: LeaderSettings) -> ASGIApp:
 
 def helper_app(runtime: Runtime, settings: HelperSettings) -> ASGIApp:
     """Return the helper's application."""
-    resources = resources_of(Role.HELPER)
+    answering, resources = HelperResources(runtime, settings), resources_of(Role.HELPER)
     app = create_app(
         "helper",
-        [HelperResources(runtime, settings).router()],
+        [answering.router()],
         settings.max_bytes_in_flight,
+        fast_routes=answering.fast_routes(),
         below=(resources, EndpointPaths(runtime)),
     )
     return CrossOrigin(app, resources)

@@ -24,7 +24,7 @@ from aggregator.dap.problems import (
     UnrecognizedAggregationJob,
 )
 from aggregator.dap.profile import Role
-from aggregator.dap.resources import location
+from aggregator.dap.resources import Resource, location
 from aggregator.protocol.permit_lists import HEADER as PERMITS_HEADER
 from aggregator.protocol.permit_lists import in_short
 from aggregator.protocol.permit_lists import to_header as lists_to_header
@@ -46,6 +46,7 @@ from aggregator.service.storage.jobs.deferred_jobs import DeferredJob, delete_jo
 from aggregator.service.storage.operator.permits import count_permits
 from aggregator.service.telemetry.tracing import note
 from aggregator.service.web.aggregators import AggregatorResources, Kind
+from aggregator.service.web.fast_route import Handler
 from aggregator.service.web.messages import (
     MAX_SHORT_MESSAGE,
     dap_router,
@@ -92,6 +93,14 @@ class HelperResources(AggregatorResources):
                 ("DELETE", "aggregate_share"): self.delete_aggregate_share,
             },
         )
+
+    def fast_routes(self) -> dict[Resource, Handler]:
+        """Return what bypasses the framework's layers: new jobs, of which small ones are many."""
+        handlers: dict[tuple[str, str], Handler] = {
+            ("POST", "aggregation_jobs"): self.create_aggregation_job,
+            ("PUT", "aggregation_job"): self.put_aggregation_job,
+        }
+        return self._fast(Role.HELPER, handlers)
 
     async def create_aggregation_job(self, request: Request) -> Response:
         """Verify the reports of a job, or find the answer to exactly this request."""

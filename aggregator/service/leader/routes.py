@@ -16,7 +16,7 @@ from aggregator.dap.problems import (
     UnrecognizedCollectionJob,
 )
 from aggregator.dap.profile import Role
-from aggregator.dap.resources import Resource, location, resources_of
+from aggregator.dap.resources import Resource, location
 from aggregator.protocol.collection import check_collection_request
 from aggregator.protocol.reports import report_sizes
 from aggregator.protocol.task import Task
@@ -98,12 +98,7 @@ class LeaderResources(AggregatorResources):
 
     def fast_routes(self) -> dict[Resource, Handler]:
         """Return what bypasses the framework's layers: uploads, as each phone sends its own."""
-        (uploads,) = (
-            each
-            for each in resources_of(Role.LEADER)
-            if (each.method, each.name) == ("POST", "reports")
-        )
-        return {uploads: self.upload}
+        return self._fast(Role.LEADER, {("POST", "reports"): self.upload})
 
     async def upload(self, request: Request) -> Response:
         """Take reports; answer with those that were refused."""

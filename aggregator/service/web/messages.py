@@ -46,7 +46,7 @@ def dap_router(role: Role, handlers: Mapping[tuple[str, str], Handler]) -> APIRo
     for resource in resources_of(role):
         router.add_api_route(
             resource.template,
-            _recorded(resource, handlers[resource.method, resource.name]),
+            recorded(resource, handlers[resource.method, resource.name]),
             methods=[*resource.methods],
             name=f"{resource.method} {resource.name}",
             include_in_schema=False,
@@ -54,8 +54,8 @@ def dap_router(role: Role, handlers: Mapping[tuple[str, str], Handler]) -> APIRo
     return router
 
 
-def _recorded(resource: Resource, handler: Handler) -> Handler:
-    """Record a span for each request of a known party.
+def recorded(resource: Resource, handler: Handler) -> Handler:
+    """Return a handler that records a span for each request of a known party.
 
     Public resources have none: a span for each upload would be a span for each person.
     """
