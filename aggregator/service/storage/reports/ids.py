@@ -2,11 +2,10 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import Any, Self
 
-from sqlalchemy import Table, bindparam, select
+from sqlalchemy import ColumnElement, Select, String, Table, bindparam, cast, func, select
 from sqlalchemy.sql.dml import ReturningInsert
 
 from aggregator.dap.report_errors import ReportError
@@ -17,9 +16,8 @@ from aggregator.service.storage.engine.joined_values import numbers, part_of
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports.id_memory import check_memory
 
-_IDS_PER_QUERY = 500
 _ID_SIZE = 16
-_DAY_SIZE = 8
+_DIGITS = 8
 
 
 @dataclasses.dataclass(eq=False, slots=True)
@@ -188,23 +186,23 @@ def let_in(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Dated:
-    """Ids of reports of one day, or of several: then each has its day before it.
+    """Ids of reports of one day, or of several: then each has its day before it, in digits.
 
     Attributes:
-        day_of: The days, by what ids have before them.
+        day: The one day; None if there are several, or none.
         size: The bytes that ids have before them.
     """
 
-    day_of: Mapping[bytes, int]
-    size: int = 0
+    day: int | None
+    size: int
 
     @classmethod
     def of(cls, days: Iterable[int]) -> Self:
         """Return how ids of these days are told apart."""
         different = {*days}
         if len(different) == 1:  # nearly always
-            return cls({b"": different.pop()})
-        return cls({day.to_bytes(_DAY_SIZE, "big"): day for day in different}, _DAY_SIZE)
+            return cls(different.pop(), 0)
+        return cls(None, _DIGITS)
 
     def keyed(
         self, arrivals: Sequence[tuple[bytes, bytes]], days: Sequence[int]
@@ -212,62 +210,99 @@ class _Dated:
         """Return arrivals, with what their ids have before them."""
         if not self.size:
             return arrivals
-        head_of = {day: head for head, day in self.day_of.items()}
         each = zip(arrivals, days, strict=True)
-        return [(head_of[day] + report_id, bucket) for (report_id, bucket), day in each]
+        return [(_digits(day) + report_id, bucket) for (report_id, bucket), day in each]
 
-    def parted(self, keys: Iterable[bytes]) -> Iterator[tuple[int, bytes, list[bytes]]]:
-        """Yield each day, in order, with what its ids have before them, and the ids, sorted."""
-        for head, some in groupby(sorted(keys), lambda key: key[: self.size]):
-            yield self.day_of[head], head, [key[self.size :] for key in some]
+    def values(self, task: int, keys: Iterable[bytes]) -> dict[str, object]:
+        """Return the parameters of a statement about ids, which are one string of bytes, sorted."""
+        in_order, size = sorted(keys), self.size
+        values: dict[str, object] = {"task": task, "count": len(in_order)}
+        if not size:
+            return {**values, "day": self.day, "ids": b"".join(in_order)}
+        days = b"".join([key[:size] for key in in_order]).decode()
+        return {**values, "days": days, "ids": b"".join([key[size:] for key in in_order])}
+
+    def read(self, rows: Iterable[Sequence[Any]]) -> set[bytes]:
+        """Return ids, with what they have before them, from rows of a day and an id."""
+        if not self.size:
+            return {report_id for _, report_id in rows}
+        return {_digits(day) + report_id for day, report_id in rows}
+
+
+def _digits(day: int) -> bytes:
+    return b"%0*d" % (_DIGITS, day)
 
 
 def _inserted(
-    tx: Transaction, table: Table, task: int, dated: _Dated, keys: Iterable[bytes]
+    tx: Transaction, table: Table, task: int, dated: _Dated, keys: Collection[bytes]
 ) -> set[bytes]:
     """Insert ids, in sorted order; return those that were new."""
-    inserting = tx.prepared(_INSERTING[table.name])
-    fresh: set[bytes] = set()
-    for day, head, ids in dated.parted(keys):
-        values = {"task": task, "day": day, "count": len(ids), "ids": b"".join(ids)}
-        fresh.update([head + report_id for (report_id,) in tx.run(inserting, values)])
-    return fresh
+    if not keys:
+        return set()
+    inserting = tx.prepared(_INSERTING[table.name, dated.size])
+    return dated.read(tx.run(inserting, dated.values(task, keys)))
 
 
-def _inserting(table: Table) -> Callable[[Callable[[Table], Insert]], ReturningInsert[Any]]:
-    """Return the builder of the statement that inserts ids, passed as one string of bytes.
+def _known(
+    tx: Transaction, table: Table, task: int, dated: _Dated, keys: Collection[bytes]
+) -> set[bytes]:
+    """Return the ids that are there."""
+    if not keys:
+        return set()
+    looking = tx.prepared(_LOOKING[table.name, dated.size])
+    rows = tx.run(looking, dated.values(task, keys))
+    return dated.read([(day, report_id) for day, report_id, found in rows if found is not None])
 
-    So the statement has four parameters, however many ids there are.
+
+def _each(table: Table, size: int) -> Select[Any]:
+    """Select a task, a day and an id for each id of `_Dated.values`.
+
+    So a statement has four parameters, however many ids and days there are.
     """
+    number, of_ids = numbers(), table.c
+    day: ColumnElement[int] = bindparam("day", type_=of_ids.day.type)
+    if size:
+        digits = func.substr(bindparam("days", type_=String()), number * size + 1, size)
+        day = cast(digits, of_ids.day.type)
+    return select(
+        bindparam("task", type_=of_ids.task.type).label("task"),
+        day.label("day"),
+        part_of("ids", number, _ID_SIZE).label("report_id"),
+    ).where(number >= 0)  # without WHERE, SQLite parses ON CONFLICT as a join's ON
+
+
+def _inserting(
+    table: Table, size: int
+) -> Callable[[Callable[[Table], Insert]], ReturningInsert[Any]]:
+    """Return the builder of the statement that inserts ids."""
 
     def inserting(insert: Callable[[Table], Insert]) -> ReturningInsert[Any]:
-        number = numbers()
         of_ids = table.c
-        each = select(
-            bindparam("task", type_=of_ids.task.type),
-            bindparam("day", type_=of_ids.day.type),
-            part_of("ids", number, _ID_SIZE),
-        ).where(number >= 0)  # without WHERE, SQLite parses ON CONFLICT as a join's ON
         columns = [of_ids.task, of_ids.day, of_ids.report_id]
+        each = _each(table, size)
         statement = insert(table).from_select(columns, each, include_defaults=False)
-        return statement.on_conflict_do_nothing().returning(of_ids.report_id)
+        return statement.on_conflict_do_nothing().returning(of_ids.day, of_ids.report_id)
 
     return inserting
 
 
-_INSERTING = {
-    table.name: _inserting(table) for table in (tables.report_ids, tables.aggregated_reports)
-}
+def _looking(table: Table, size: int) -> Callable[[Callable[[Table], Insert]], Select[Any]]:
+    """Return the builder of the statement that looks ids up."""
+
+    def looking(_insert: Callable[[Table], Insert]) -> Select[Any]:
+        of_ids, wanted = table.c, _each(table, size).subquery("wanted").c
+        # A subquery and no join: no plan then reads all of a task's ids.
+        found = select(of_ids.day).where(
+            of_ids.task == wanted.task,
+            of_ids.day == wanted.day,
+            of_ids.report_id == wanted.report_id,
+        )
+        return select(wanted.day, wanted.report_id, found.scalar_subquery())
+
+    return looking
 
 
-def _known(
-    tx: Transaction, table: Table, task: int, dated: _Dated, keys: Iterable[bytes]
-) -> set[bytes]:
-    ids = table.c
-    found: set[bytes] = set()
-    for day, head, wanted in dated.parted(keys):
-        for start in range(0, len(wanted), _IDS_PER_QUERY):
-            some = ids.report_id.in_(wanted[start : start + _IDS_PER_QUERY])
-            query = select(ids.report_id).where(ids.task == task, ids.day == day, some)
-            found.update([head + each for each in tx.connection.execute(query).scalars()])
-    return found
+_TABLES = (tables.report_ids, tables.aggregated_reports)
+_SIZES = (0, _DIGITS)
+_INSERTING = {(table.name, size): _inserting(table, size) for table in _TABLES for size in _SIZES}
+_LOOKING = {(table.name, size): _looking(table, size) for table in _TABLES for size in _SIZES}

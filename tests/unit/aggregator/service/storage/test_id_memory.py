@@ -1,5 +1,7 @@
 """Ids are forgotten no earlier than reports of their age are refused, whatever a clock does."""
 
+from unittest.mock import patch
+
 import pytest
 from sqlalchemy import func, select
 
@@ -246,3 +248,21 @@ def test_from_a_day_on_all_that_can_be_recognised_counts(precision: int) -> None
         earliest = earliest_remembered(from_day, precision)
         assert first_day_remembered(earliest, precision) >= from_day
         assert first_day_remembered(earliest - 1, precision) < from_day
+
+
+@pytest.mark.parametrize("closed", [(), (unit(5),)], ids=["open", "closed"])
+def test_ids_of_many_days_take_as_many_statements_as_those_of_one(
+    store: Database, closed: tuple[bytes, ...]
+) -> None:
+    """Anybody may send a request with reports of as many days as are not refused for their age."""
+    arrivals = [(report_id(number), unit(5)) for number in range(300)]
+    ids = tables.aggregated_reports
+    counted = []
+    for days in ([7] * 300, [400 + number for number in range(300)]):
+        with patch.object(Transaction, "run", autospec=True, side_effect=Transaction.run) as run:
+            errors = store.run_sync(
+                "add", lambda tx, days=days: admit(tx, ids, TASK_ID, arrivals, days, closed, {})
+            )
+        assert errors == [ReportError.BATCH_COLLECTED if closed else None] * 300
+        counted.append(run.call_count)
+    assert counted[0] == counted[1]
