@@ -126,3 +126,22 @@ async def test_a_clock_that_is_years_ahead_for_a_moment_stops_no_task(pair: Pair
     assert not answers[1].body
     await pair.work_until_idle()
     assert aggregated(pair, pair.leader) == aggregated(pair, pair.helper) == 3
+
+
+async def test_a_raised_limit_lets_no_forgotten_report_in(pair: Pair) -> None:
+    lower = MAX_AGE_SECONDS // 2
+    await forget(pair)
+    reports = await pair.reports([0, 1, 2])
+    await pair.upload(reports)
+    await pair.work_until_idle()
+    for _ in range(0, lower + 2 * WHILE, WHILE):
+        pair.clock.advance(WHILE)
+        await forget_old_ids(pair.leader.runtime, lower)
+    assert ids(pair.leader) == 0
+    # The service takes reports of twice that age, as if the limit had been raised since.
+    body = encode(UploadRequest(tuple(reports)))
+    answer = await pair.send("POST", pair.url_of("reports"), UploadRequest.message, body)
+    assert answer.status == 503
+    errors = (await pair.upload(reports)).status
+    assert [DAP_18.report_error(each.error) for each in errors] == [ReportError.REPORT_DROPPED] * 3
+    assert (await pair.upload(await pair.reports([1], pair.clock.now()))).status == ()
