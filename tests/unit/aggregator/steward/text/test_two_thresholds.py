@@ -225,8 +225,10 @@ def test_a_notebook_tells_what_a_list_has_from_what_no_list_has(
     assert listed is not None
     assert listed.threshold < others
     assert [each.threshold for each in words.found] == [listed.threshold, others]
-    methods = [f"normal law, given that it passed {each:.4g}" for each in (listed.threshold, others)]
-    assert [row["method"] for row in words.table().rows] == methods
+    passed = [row["method"] for row in words.table().rows]
+    assert passed == [
+        f"normal law, given that it passed {each:.4g}" for each in (listed.threshold, others)
+    ]
     assert f"1 found of 2 listed candidates (threshold {listed.threshold:,.0f})" in repr(words)
     assert f"1 found of 5,000 other candidates (threshold {others:,.0f})" in repr(words)
 
