@@ -142,8 +142,9 @@ TYPES = {kind.__name__: kind for kind in PROBLEM_TYPES.values()}
 def raised_in(node: ast.AST, inside: str = "") -> Iterator[tuple[str, str]]:
     """Yield each type that a module makes, names for a `Kind` or extends, and where."""
     for child in ast.iter_child_nodes(node):
-        is_named = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        within = child.name if is_named else inside  # type: ignore[attr-defined]
+        within = inside
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            within = child.name
         found: list[ast.expr] = []
         if isinstance(child, ast.Call) and isinstance(child.func, ast.Name):
             found = [child.func]
