@@ -249,6 +249,17 @@ class Sheet(DocumentModel):
     )
 
 
+class HowMuch(DocumentModel):
+    """The numbers that people gave beside a string, each with a 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+    sum: float
+    sum_low: float
+    sum_high: float
+
+
 class FoundString(DocumentModel):
     """A string that people wrote."""
 
@@ -259,6 +270,7 @@ class FoundString(DocumentModel):
     low: float
     high: float
     threshold: float = Field(description="The least count at which it is shown.")
+    amount: HowMuch | None = Field(default=None, description="If the question asks for numbers.")
 
 
 class HeldString(DocumentModel):
@@ -266,6 +278,9 @@ class HeldString(DocumentModel):
 
     window: str
     word_list: str
+    shows: str | None = Field(
+        default=None, description="Count, mean or sum, if the question asks for numbers."
+    )
     label: str
     value: float
     low: float

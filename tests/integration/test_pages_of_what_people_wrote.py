@@ -5,8 +5,10 @@ strings that act in a page, or by having something asked of the aggregators.
 """
 
 import csv
+import dataclasses
 import functools
 import json
+import re
 import threading
 from collections.abc import AsyncIterator
 from fractions import Fraction
@@ -19,6 +21,8 @@ import numpy as np
 import pytest
 from anyio import to_thread
 
+from aggregator.client.survey.numbers import Grid
+from aggregator.client.text.amounts import Amount
 from aggregator.client.text.question import TextQuestion
 from aggregator.client.text.spelling import Spelling
 from aggregator.collector import models
@@ -30,14 +34,15 @@ from aggregator.dap.times import Interval
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_table, task_to_table
 from aggregator.results import Words
-from aggregator.steward.text.decode import Decoded, decode
+from aggregator.steward.text.amounts import decode_amounts
+from aggregator.steward.text.decode import Decoded
 from aggregator.written_times import IN_UTC
 from tests.support.collector_service import log_in
 from tests.support.collector_world import MONDAY, SCRIPT, WEEK, CollectorWorld, seconds
 from tests.support.look import Page
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.tasks import TIME_PRECISION
-from tests.support.text import question_tasks, released_words, spelling_tasks
+from tests.support.text import question_tasks, released_beside, released_words, spelling_tasks
 
 QUESTION = TextQuestion("A fruit?", Fraction(4), 8, 128)
 HELD = {"fig": 500, SCRIPT: 300, "pear": 200}
@@ -124,6 +129,32 @@ async def test_a_page_and_its_files_have_the_words_and_numbers_of_the_library(
     for name in ("secret", "secret.key", "../collector", "none"):
         assert (await browser.get(PATH, params={"list": name})).status_code == 400
     assert (await browser.get(f"{PATH}?window={seconds(MONDAY + WEEK)}")).status_code == 404
+
+
+async def test_means_stand_beside_counts_and_sums_in_the_files(tmp_path: Path, lists: Path) -> None:
+    grid = Grid(Fraction(0), Fraction(1), 20, clips=False)
+    question = dataclasses.replace(QUESTION, amount=Amount("How much?", grid, "euros <each>"))
+    tasks = question_tasks(question, window=WINDOW, max_reports=10**6)
+    world = CollectorWorld(tmp_path, *tasks, word_lists=lists)
+    held = {"fig": (500, 20), SCRIPT: (300, 5), "pear": (200, 0)}
+    tables = released_beside(question, held, np.random.default_rng(1))
+    for task, row in zip(tasks, tables.tolist(), strict=True):
+        world.finish(task, MONDAY, row)
+    async with world.client() as browser:
+        await log_in(browser)
+        page = await look(browser, PATH)
+        main = page.all("main")[0].text
+        assert "mean, euros <each>" in main
+        assert re.search(r"fig[0-9,.]+ \([0-9.]+ to 20(\.0+)?\)", main), main
+        answer = (await browser.get(f"{PATH}.json")).json()
+        models.WordsOfText.model_validate_json(json.dumps(answer))
+        assert [each["names"] for each in answer["found"]] == [["fig"], [SCRIPT], ["pear"]]
+        for each, mean in zip(answer["found"], (20, 5, 0), strict=True):
+            assert each["amount"]["low"] - 1 <= mean <= each["amount"]["high"] + 1
+        assert answer["question"] == "A fruit?"
+        rows = list(csv.DictReader((await browser.get(f"{PATH}.csv")).text.splitlines()))
+        assert [row["shows"] for row in rows] == ["count", "mean", "sum"] * 3
+        assert {row["unit"] for row in rows} == {"", "euros <each>"}
 
 
 async def test_all_tasks_of_a_question_are_one_card_and_each_leads_to_its_page(
@@ -249,11 +280,11 @@ async def test_the_service_answers_while_a_list_is_tried_and_only_so_many_lists_
     begun, go_on, refused = threading.Event(), threading.Event(), anyio.Event()
     tried, codes = list[int](), list[int]()
 
-    def slowly(*arguments: Any, **named: Any) -> Decoded:  # noqa: ANN401  as `decode` is called
+    def slowly(*arguments: Any, **named: Any) -> Decoded:  # noqa: ANN401  as it is called
         tried.append(1)
         begun.set()
         assert go_on.wait(PATIENCE_SECONDS)
-        return decode(*arguments, **named)
+        return decode_amounts(*arguments, **named)
 
     async def ask(strings: str) -> None:
         answer = await browser.post(PATH, data=form | {"strings": strings})
@@ -262,7 +293,7 @@ async def test_the_service_answers_while_a_list_is_tried_and_only_so_many_lists_
             assert "other lists are being tried" in answer.text
             refused.set()
 
-    monkeypatch.setattr(word_lists, "decode", slowly)
+    monkeypatch.setattr(word_lists, "decode_amounts", slowly)
     try:
         with anyio.fail_after(PATIENCE_SECONDS):
             async with anyio.create_task_group() as group:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,6 +40,8 @@ FRUIT = (
     "tasks = 8\n"
 )
 ALONE = HOURLY.replace('epsilon = "1"', 'epsilon = "4"') + FRUIT
+AMOUNT = 'amount = { text = "How much?", low = 0, high = 20, unit = "euros" }\n'
+WITH_AMOUNT = ALONE + AMOUNT
 BOTH = HOURLY.replace('epsilon = "1"', 'epsilon = "5"') + FRUIT + department()
 
 Results = dict[TaskId, list[Collected]]
@@ -105,7 +108,7 @@ def found_in(window: TextWindow, candidates: Sequence[str]) -> Mapping[str, obje
     return window.shown(Looked(candidates))[1]
 
 
-def named(document: Mapping[str, object]) -> dict[str, dict[str, float]]:
+def named(document: Mapping[str, object]) -> dict[str, dict[str, Any]]:
     found = document["found"]
     assert isinstance(found, list)
     return {name: each for each in found for name in each["names"]}
@@ -157,6 +160,43 @@ def check_first(document: Mapping[str, object]) -> None:
     assert 0 < float(str(document["expected_false"])) < 1
     assert abs(float(str(document["no_answer"])) - 30) < 20
     assert abs(float(str(document["unexplained"])) - 40) < 180
+
+
+async def test_means_of_the_numbers_beside_words_are_known_and_half_an_answer_is_none(
+    tmp_path: Path,
+) -> None:
+    asked, entropy = Held(tmp_path, WITH_AMOUNT), SeededEntropy(b"coins")
+    given = {"Äpfel": 5, "pear": 20, "fig": 0}
+    amount = asked.question.amount
+    assert amount is not None
+
+    def entry(place: int, answer: str) -> int:
+        written = (answer, amount.grid.place(given.get(answer, 10)))
+        # Who writes a rare string gives no number.
+        return asked.question.measurement(place, answer if "rare" in answer else written, entropy)
+
+    try:
+        await asked.provision(asked.tasks)
+        await asked.send(asked.tasks, entry, PEOPLE)
+        asked.pair.clock.advance(3600)
+        await asked.collect(asked.tasks, NOW)
+    finally:
+        await asked.pair.close()
+    (window,) = asked.windows()
+    lines, document = window.shown(Looked(WORDS, show=["Äpfel", "quince"]))
+    found = named(document)
+    for name, mean in {"pear": 20, "fig": 0}.items():
+        told = found[name]["amount"]
+        assert isinstance(told, dict)
+        # Four times the half width: six standard deviations and more.
+        assert abs(told["mean"] - mean) < 4 * max(told["high"] - mean, mean - told["low"])
+        assert 0 <= told["low"] <= told["mean"] <= told["high"] <= 20
+        assert told["sum_low"] < told["sum"] < told["sum_high"]
+    shown = named({"found": document["shown"]})
+    assert isinstance(shown["quince"]["amount"], dict)
+    assert any(line.startswith("  äpfel: ") and "euros each (" in line for line in lines), lines
+    # With 40 who wrote half an answer, 70 gave none.
+    assert abs(float(str(document["no_answer"])) - 70) < 20
 
 
 async def test_what_no_list_has_is_spelled_in_the_next_window_in_peoples_places(

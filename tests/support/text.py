@@ -124,6 +124,20 @@ def released_words(
     return released(question.hashes, found, counts, float(question.epsilon), rng, silent)
 
 
+def released_beside(
+    question: TextQuestion, held: Mapping[str, tuple[int, int]], rng: np.random.Generator
+) -> Counts:
+    """Return the released tables of strings, each with how many hold it and the steps they give."""
+    assert question.amount is not None
+    prints = np.array(
+        [fingerprint(normal_form(each), question.meaning) for each in held], np.uint32
+    )
+    counts, steps = (np.array(each) for each in zip(*held.values(), strict=True))
+    who = np.repeat(np.arange(len(held)), counts)
+    given = who, np.repeat(steps, counts), question.amount.grid.steps
+    return released_amounts(question.hashes, prints, given, float(question.epsilon), rng)
+
+
 def result_documents(tasks: list[Task], tables: Counts) -> list[dict[str, Any]]:
     """Return the results of one window, as far as a decoder reads them."""
     return [

@@ -27,7 +27,7 @@ from aggregator.cli.steward.survey_sheet import sheet
 from aggregator.cli.steward.survey_spell import spell
 from aggregator.cli.steward.survey_synthetic import synthetic
 from aggregator.cli.steward.survey_tasks import TaskFile, survey_of
-from aggregator.cli.steward.survey_texts import text_line, write_survey
+from aggregator.cli.steward.survey_texts import means_document, text_line, write_survey
 from aggregator.cli.steward.survey_upload import upload
 from aggregator.errors import ParameterError
 from aggregator.untrusted_text import escaped
@@ -343,6 +343,9 @@ def show(
     for text in meaning.asked_texts:
         only = f", only if {asked_if(text)}" if text.ask_if else ""
         print(escaped(f"{text.name}  asked in people's own words{only}"))
+        amount = asked.texts[text.name][0].amount
+        for name, value in amount.table.items() if amount else ():
+            print(escaped(f"  amount {name} = {json.dumps(value, ensure_ascii=False)}"))
 
 
 app.command(epilog="Example: prio survey rehearse survey.toml --people 500")(rehearse)
@@ -525,6 +528,7 @@ def _plan_document(
                 "people": round(each.plan.tail.people),
                 "found_from": each.plan.found_from,
                 "standard_deviation": each.plan.deviation,
+                **means_document(each),
             }
             for each in texts
         ],

@@ -49,5 +49,12 @@ def _places(survey: "Survey") -> Iterator[tuple[str, Sequence[str]]]:
                     f"{name} column {number}",
                     [f"{one.label} {one.unit}".rstrip() for one in fields],
                 )
+    yield from _written(survey)
+
+
+def _written(survey: "Survey") -> Iterator[tuple[str, Sequence[str]]]:
     for text in survey.texts:
         yield text.name, survey.texts_of(text.name, text.text or text.name)
+        fields = survey.amounts_of(text.name, text.asked_amount)
+        if fields:
+            yield f"{text.name} amount", [f"{one.label} {one.unit}".rstrip() for one in fields]

@@ -30,8 +30,8 @@ def print_read(windows: "Windows", answers: "Answers", *, whole: bool) -> None:
             print(f"  {people:,} people")
     for name, read in answers.read.items():
         print(
-            f"{name}: {counted(read.answers, 'answer')}, {read.missing:,} missing, "
-            f"{read.clipped:,} clipped"
+            f"{name}: {counted(read.answers, 'answer')}, {read.missing:,} missing"
+            f"{_halves(read)}, {read.clipped:,} clipped"
         )
         if whole:
             for line in _details(name, read):
@@ -40,6 +40,8 @@ def print_read(windows: "Windows", answers: "Answers", *, whole: bool) -> None:
 
 def read_document(answers: "Answers") -> dict[str, object]:
     """Return what was read for programs."""
+    from aggregator.steward.survey.read_counts import TEXT_AND_NUMBER
+
     starts = sorted(answers.by_start)
     questions = [
         {
@@ -47,6 +49,7 @@ def read_document(answers: "Answers") -> dict[str, object]:
             "columns": list(read.columns),
             "answers": read.answers,
             "missing": read.missing,
+            **({"halves": read.halves} if read.parts == TEXT_AND_NUMBER else {}),
             "clipped": read.clipped,
             "ranges": {of: [str(each) for each in pair] for of, pair in read.ranges.items()},
             "most_frequent": [[label, count] for label, count in read.frequent],
@@ -97,6 +100,10 @@ def _not_taken(tasks: "Sequence[Task]", seconds: int, now: int) -> str:
         if task.closes is not None and seconds >= task.closes:
             return "is after the survey's end"
     return ""
+
+
+def _halves(read: "ReadCounts") -> str:
+    return f" ({read.halves:,} with only one of text and number)" if read.halves else ""
 
 
 def _details(name: str, read: "ReadCounts") -> "list[str]":

@@ -136,8 +136,23 @@ def text_line(
         if surely < people
         else f"finds nothing that fewer than all of {people:,} people write"
     )
+    if planned.errors_of_means:
+        unit = question.amount.unit if question.amount else ""
+        (least, error), *more = planned.errors_of_means
+        found += f"; mean ± {error:.2g} {unit}".rstrip() + f" of what {least:,} people write"
+        found += "".join(f", ± {each:.2g} of what {count:,} write" for count, each in more)
+    buckets = f"{question.length} buckets"
+    buckets += "" if question.amount is None else " with two levels each"
     return (
-        f"{planned.asked.name} (text): {question.tasks} tasks of {question.length} buckets, "
+        f"{planned.asked.name} (text): {question.tasks} tasks of {buckets}, "
         f"{_KEPT[answers]}; {found}; "
         f"{float(100 * question.epsilon / (budget or 1)):.3g} % of what a person pays"
     )
+
+
+def means_document(planned: "PlannedText") -> dict[str, object]:
+    """Return what is foretold of means, where a number is asked for."""
+    if planned.question.amount is None:
+        return {}
+    errors = [{"people": count, "error": error} for count, error in planned.errors_of_means]
+    return {"amount": {**planned.question.amount.table, "errors_of_means": errors}}

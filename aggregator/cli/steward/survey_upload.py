@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from aggregator.client import Row, SurveyClient
     from aggregator.client.sender import Sender
     from aggregator.client.survey.asked_survey import AskedSurvey
+    from aggregator.client.survey.numbers import Grid
     from aggregator.client.table_files.table import Table
     from aggregator.client.text.beside_survey import AskedTexts
     from aggregator.protocol.requirements import Requirements
@@ -86,8 +87,9 @@ def upload(
         typer.Option(
             metavar="QUESTION=COLUMN",
             help="QUESTION=COLUMN, if a question's column does not have the question's name; "
-            "for a vector all its columns, and for several answers a column of each label, joined "
-            "by commas; a name with commas stands in quotation marks. Repeatable.",
+            "for a vector all its columns, for several answers a column of each label, for text "
+            "and a number both, joined by commas; a name with commas stands in quotation marks. "
+            "Repeatable.",
         ),
     ] = None,
     delimiter: Delimiter = None,
@@ -183,7 +185,9 @@ def upload(
         missing or (),
         are_links=link_column is not None,
     )
-    given = read_answers(table, questions, meaning.windows, columns, meaning.asked_texts)
+    given = read_answers(
+        table, questions, meaning.windows, columns, meaning.asked_texts, _amounts(texts)
+    )
     for code in given.unseen:
         print(f"missing: no cell is {code!r}", file=sys.stderr)
     if not as_json:
@@ -230,6 +234,11 @@ def upload(
     check_sent(found, sum(each.waiting for each in summaries.values()), state, asked.first)
     if any(each.refused for each in summaries.values()):
         raise SystemExit(faults.PARTLY)
+
+
+def _amounts(texts: "AskedTexts") -> "dict[str, Grid]":
+    """Return the numbers that text questions ask for."""
+    return {name: each.amount.grid for name, (each, _) in texts.items() if each.amount}
 
 
 def _check_people(table: "Table", questions: "Sequence[Question]", *, is_sent: bool) -> None:

@@ -131,8 +131,8 @@ def _decoded(
     from rich.console import Console
     from rich.progress import Progress
 
+    from aggregator.steward.text.amounts import decode_amounts
     from aggregator.steward.text.candidates import Listed, candidates_of
-    from aggregator.steward.text.decode import decode
 
     lists, show = (Listed.of(each, question.meaning) for each in (looked.strings, looked.show))
     candidates = candidates_of(lists, show, every=looked.every)
@@ -148,7 +148,10 @@ def _decoded(
             passes, rest = divmod(tried, candidates.count)
             progress.update(bar, completed=rest, description=f"pass {passes + 1}")
 
-        return decode(question.hashes, tables, candidates, show=show, progress=advance)
+        asked = None if question.amount is None else question.amount.range
+        return decode_amounts(
+            question.hashes, tables, asked, candidates, show=show, progress=advance
+        )
 
 
 def _decoded_lines(decoded: "Decoded") -> list[str]:
@@ -168,9 +171,18 @@ def _counted(found: "Found") -> str:
     from aggregator.dp.utility import PERCENT
     from aggregator.steward.text.found_strings import name_of
 
-    return (
-        f"  {name_of(found)}: {found.count:,.0f} ({found.low:,.0f} to {found.high:,.0f}, {PERCENT})"
-    )
+    count = f"{found.count:,.0f} ({found.low:,.0f} to {found.high:,.0f}, {PERCENT})"
+    return f"  {name_of(found)}: {count}{_mean(found)}"
+
+
+def _mean(found: "Found") -> str:
+    from aggregator.steward.text.found_strings import mean_in_words
+
+    if found.amount is None:
+        return ""
+    unit, mean = f" {found.amount.law.range.unit}".rstrip(), mean_in_words(found)
+    said = "too few to say how much each" if mean is None else f"{mean[0]}{unit} each ({mean[1]})"
+    return f"; {escaped(said)}"
 
 
 def _spelled_lines(named: "Spelled") -> list[str]:

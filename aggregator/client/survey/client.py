@@ -242,9 +242,11 @@ class SurveyClient:
         `ParameterError` as `put` does.
         """
         entries = self.sheet.entries(answers)
-        texts: dict[str, Written] = dict.fromkeys(self.asked.texts)
-        for name in texts.keys() - set(self.sheet.skipped_texts(answers)):
-            texts[name] = _written_in(answers, name, self.asked.texts[name][0].amount)
+        skipped = self.sheet.skipped_texts(answers)
+        texts: dict[str, Written] = {
+            name: _written_in(answers, name, question.amount, is_asked=name not in skipped)
+            for name, (question, _) in self.asked.texts.items()
+        }
         time = self._time.now() if seconds is None else _whole(seconds)
         return Row(entries, texts, time, _checked(person))
 
@@ -405,15 +407,18 @@ def _whole(seconds: object) -> int:
         raise ParameterError("seconds: must be a whole number") from None
 
 
-def _written_in(answers: Mapping[str, object], name: str, amount: "Amount | None") -> Written:
+def _written_in(
+    answers: Mapping[str, object], name: str, amount: "Amount | None", *, is_asked: bool
+) -> Written:
     answer = answers.get(name)
     if is_nothing(answer):
         return None
     if amount is not None:
-        return _with_amount(answer, name, amount.grid)
+        # A hidden field may still hold what was written: an error would tell of it.
+        return _with_amount(answer, name, amount.grid) if is_asked else None
     if not isinstance(answer, str):
         raise AnswerError(name, "must be text, or None for no answer")
-    return answer
+    return answer if is_asked else None
 
 
 def _with_amount(answer: object, name: str, grid: Grid) -> Written:

@@ -51,6 +51,11 @@ class Range:
     step: Fraction
     unit: str
 
+    @property
+    def size(self) -> Fraction:
+        """How far the largest number is from the least."""
+        return self.high - self.low
+
     def before(self, title: str) -> str:
         """Return a title that says them first, which a collector reads.
 

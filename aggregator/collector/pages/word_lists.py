@@ -23,8 +23,9 @@ from aggregator.dap.problems import InvalidMessage, TooManyRequests
 from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.failures import in_thread
 from aggregator.service.config import read_text
+from aggregator.steward.text.amounts import decode_amounts
 from aggregator.steward.text.candidates import Listed
-from aggregator.steward.text.decode import Decoded, decode
+from aggregator.steward.text.decode import Decoded
 from aggregator.steward.text.text_tasks import TextTasks
 
 MOST_STRINGS: Final = 2**20
@@ -129,7 +130,7 @@ class Trials:
                 too long.
             TooManyRequests: Too many lists are waiting.
         """
-        buckets = text.hashes.tasks * text.hashes.length
+        buckets = sum(task.prio3.circuit.output_len for task in text.tasks)
         if buckets > _MOST_BUCKETS:
             raise InvalidMessage(
                 f"a page decodes {_MOST_BUCKETS:,} buckets, and this question has {buckets:,}; "
@@ -165,8 +166,13 @@ def _decoded(text: TextTasks, documents: Sequence[Document], words: WordList) ->
     try:
         listed = Listed(words.strings, text.hashes.meaning)
         check(0)
-        return decode(
-            text.hashes, text.tables(documents), listed, most_found=_MOST_FOUND, progress=check
+        return decode_amounts(
+            text.hashes,
+            text.tables(documents),
+            text.amount,
+            listed,
+            most_found=_MOST_FOUND,
+            progress=check,
         )
     except ParameterError as error:
         raise InvalidMessage(str(error)) from None

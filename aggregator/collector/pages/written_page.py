@@ -14,8 +14,8 @@ from aggregator.dap.problems import UnrecognizedCollectionJob
 from aggregator.dp.utility import PERCENT
 from aggregator.service.web.pages.charts import Mark, bars
 from aggregator.service.web.pages.html import Html, isolated, join, table, tag
-from aggregator.steward.text.decode import Decoded
-from aggregator.steward.text.found_strings import Words, name_of
+from aggregator.steward.text.decode import Decoded, Found
+from aggregator.steward.text.found_strings import Words, mean_in_words, name_of
 
 PASTED = "strings"
 """The form field that holds a reader's own list."""
@@ -191,7 +191,16 @@ def _found(looked: Looked, words: Words) -> list[Html | None]:
     title = f"{looked.asked.title}: how many people wrote it"
     more = len(marks) - MOST_ROWS
     rest = f"; the downloads have {more:,} more" if more > 0 and looked.tried != OWN else ""
-    cells = [(isolated(mark.label), *said(mark)) for mark in marks[:MOST_ROWS]]
+    asked = looked.asked.text.amount
+    names: tuple[str, ...] = ("string", "people", "from", "to")
+    cells: list[tuple[Html | str, ...]] = [
+        (isolated(mark.label), *said(mark)) for mark in marks[:MOST_ROWS]
+    ]
+    if asked is not None:
+        names += (f"mean, {asked.unit}" if asked.unit else "mean",)
+        cells = [
+            (*row, _mean(each)) for row, each in zip(cells, words.found[:MOST_ROWS], strict=True)
+        ]
     counts = (
         ("Strings that were tried", f"{words.candidates:,}"),
         ("Found", f"{len(words.found):,}"),
@@ -212,13 +221,25 @@ def _found(looked: Looked, words: Words) -> list[Html | None]:
         if marks
         else None,
         tag("dl", *(part for name, each in counts for part in (tag("dt", name), tag("dd", each)))),
-        table(
-            f"{looked.period}, {PERCENT} intervals{rest}", ("string", "people", "from", "to"), cells
-        )
+        table(f"{looked.period}, {PERCENT} intervals{rest}", names, cells)
         if marks
         else tag("p", "None of these strings is found."),
+        tag("p", _OF_MEANS, class_="soft") if marks and asked else None,
         _downloads(looked) if looked.tried != OWN else None,
     ]
+
+
+_OF_MEANS = (
+    "Means are of the numbers that people gave beside a string. For strings that are only just "
+    "found they are drawn towards the middle of what is possible, by less than the interval allows "
+    "for. The downloads have sums, too, which are known less well."
+)
+
+
+def _mean(found: Found) -> str:
+    """Return a string's mean with its interval, or what to say in place of it."""
+    mean = mean_in_words(found)
+    return "too few to say" if mean is None else f"{mean[0]} ({mean[1]})"
 
 
 def _shortened(name: str) -> str:

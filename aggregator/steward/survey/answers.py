@@ -4,16 +4,19 @@ import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import TypeAlias
 
 from aggregator.client.survey.answers import Answer
-from aggregator.client.table_files.cells import Cell, CellError
-from aggregator.client.table_files.laws import written_in
+from aggregator.client.survey.numbers import Grid, Unfit
+from aggregator.client.table_files.cells import Cell, CellError, shown
+from aggregator.client.table_files.laws import number_of, written_in
 from aggregator.client.table_files.table import Line, Table
+from aggregator.client.text.amounts import Written
 from aggregator.steward.survey.columns import Columns
 from aggregator.steward.survey.conditions import Conditional, asked_if, routing_of
 from aggregator.steward.survey.questions import Question
-from aggregator.steward.survey.read_counts import ReadCounts, Seen
+from aggregator.steward.survey.read_counts import TEXT_AND_NUMBER, ReadCounts, Seen
 from aggregator.steward.survey.windows import Windows
 
 _MOST_OF_A_COLUMN = 5
@@ -32,15 +35,15 @@ class Answers:
     Attributes:
         by_start: By the beginning of their window, the answers of each row, even if it has none.
         persons: Likewise whose row each is; empty if no column says so.
-        written: Likewise what each row has for each text question, "" for nothing; empty if there
-            are no text questions.
+        written: Likewise what each row has for each text question, "" or None for nothing; empty if
+            there are no text questions.
         read: For each question's name, what was read; that of text questions, too.
         unseen: Codes for a missing answer that no cell was.
     """
 
     by_start: Mapping[datetime, Sequence[Given]]
     persons: Mapping[datetime, Sequence[str]]
-    written: Mapping[datetime, Sequence[Mapping[str, str]]]
+    written: Mapping[datetime, Sequence[Mapping[str, Written]]]
     read: Mapping[str, ReadCounts]
     unseen: Sequence[str]
 
@@ -56,6 +59,7 @@ def read_answers(
     windows: Windows,
     columns: Columns,
     texts: Sequence[Conditional] = (),
+    amounts: Mapping[str, Grid] = MappingProxyType({}),
 ) -> Answers:
     """Return all answers in a table, checked.
 
@@ -68,6 +72,7 @@ def read_answers(
         windows: The windows, in each of which a person may have one row.
         columns: Which column holds what.
         texts: The text questions.
+        amounts: The numbers that are possible beside the text, for those that ask for one.
 
     Raises:
         CellError: Names the columns that the table lacks, a question that is not read from the
@@ -75,7 +80,7 @@ def read_answers(
             person.
         ParameterError: A format of times is none.
     """
-    reader = _Reader(table.source, questions, windows, columns, texts)
+    reader = _Reader(table.source, questions, windows, columns, texts, amounts)
     table = dataclasses.replace(table, hint=table.hint or _HINT)
     for line in table.read(reader.wanted):
         reader.take(line)
@@ -109,6 +114,7 @@ class _Reader:
         windows: Windows,
         columns: Columns,
         texts: Sequence[Conditional],
+        amounts: Mapping[str, Grid],
     ) -> None:
         self._source, self._windows, self._columns = source, windows, columns
         self._routing = routing_of(questions, texts)
@@ -121,12 +127,17 @@ class _Reader:
             own = columns.of(question)
             self._asked.append(_Asked(question, own, len(self.wanted)))
             self.wanted += own
-        self._texts = {each.name: (len(self.wanted) + at, each) for at, each in enumerate(texts)}
-        self.wanted += map(columns.of_text, texts)
-        self._text_counts = {each.name: ReadCounts([columns.of_text(each)]) for each in texts}
+        self._amounts, self._texts = amounts, dict[str, tuple[int, Conditional]]()
+        self._text_counts = dict[str, ReadCounts]()
+        for text in texts:
+            its = columns.of_text(text, has_amount=text.name in amounts)
+            parts = TEXT_AND_NUMBER if text.name in amounts else ()
+            self._texts[text.name] = len(self.wanted), text
+            self._text_counts[text.name] = ReadCounts(its, parts)
+            self.wanted += its
         self._starts: dict[Cell, datetime] = {}
         self._answers: dict[datetime, list[Given]] = {}
-        self._written: dict[datetime, list[Mapping[str, str]]] = {}
+        self._written: dict[datetime, list[Mapping[str, Written]]] = {}
         self._persons: dict[datetime, dict[str, None]] = {}
         self._faults: dict[str, list[str]] = {}
         self._fault_counts: Counter[str] = Counter()
@@ -192,8 +203,40 @@ class _Reader:
             return Seen(fault=CellError(f"{error}{self._columns.codes.hint(given)}"))
         return Seen(reading.answer, reading.given, is_clipped=reading.is_clipped)
 
-    def _text(self, number: int, cells: Sequence[Cell], name: str) -> str:
-        cell = cells[self._texts[name][0]]
+    def _text(self, number: int, cells: Sequence[Cell], name: str) -> Written:
+        at = self._texts[name][0]
+        grid = self._amounts.get(name)
+        if grid is None:
+            return self._words(number, cells[at], name)
+        return self._with_amount(number, cells[at : at + 2], name, grid)
+
+    def _with_amount(
+        self, number: int, cells: Sequence[Cell], name: str, grid: Grid
+    ) -> tuple[str, int] | None:
+        """Return text and the steps of a number; None if there is only one of them, or a fault."""
+        counts, codes, mark = (
+            self._text_counts[name],
+            self._columns.codes,
+            self._columns.decimal_mark,
+        )
+        value, steps, column = None, 0, counts.columns[0]
+        try:
+            written = "" if codes.has(cells[0]) else written_in(cells[0], mark)
+            column = counts.columns[1]
+            if not codes.has(cells[1]):
+                value = number_of(cells[1], mark)
+                steps = grid.place(value)
+        except CellError as error:
+            self._fault(number, column, CellError(f"{error}{codes.hint(cells[1:])}"))
+            return None
+        except Unfit as unfit:
+            hint = "; `clip = true` would take the nearest"
+            self._fault(number, column, CellError(f"{unfit}, not {shown(cells[1])}{hint}"))
+            return None
+        counts.add_amount(written, value, grid)
+        return None if value is None or not written else (written, steps)
+
+    def _words(self, number: int, cell: Cell, name: str) -> str:
         try:
             written = (
                 ""
@@ -221,7 +264,7 @@ class _Reader:
             self._fault(number, column, CellError(message))
         of_window[person] = None
 
-    def _check_asked(self, number: int, given: Given, written: Mapping[str, str]) -> None:
+    def _check_asked(self, number: int, given: Given, written: Mapping[str, Written]) -> None:
         for asked, answer, is_asked in zip(
             self._asked, given, self._routing.asked(given), strict=True
         ):

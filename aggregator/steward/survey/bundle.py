@@ -50,7 +50,7 @@ def text_tables(survey: Survey, planned: PlannedText) -> list[TaskTables]:
     question, windows = planned.question, survey.windows
     return [
         TaskTables(
-            vdaf={"type": "Prio3Histogram", "length": question.length},
+            vdaf={"type": "Prio3Histogram", "length": question.entries},
             privacy={
                 "mechanism": "PureDpDiscreteLaplace",
                 "epsilon": format_rational(question.epsilon),

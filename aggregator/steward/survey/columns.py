@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property
+from typing import Final
 
 from aggregator.client.table_files.cells import Cell, CellError, shown
 from aggregator.client.table_files.laws import MissingCodes, person_of
@@ -15,6 +16,9 @@ from aggregator.protocol.permit_codes import code_of, secret_of
 from aggregator.steward.survey.conditions import Conditional
 from aggregator.steward.survey.questions import Question
 from aggregator.steward.survey.windows import Windows
+
+AMOUNT: Final = "_amount"
+"""What the column of a number is called beside a text question's, after that one's name."""
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
@@ -87,12 +91,17 @@ class Columns:
             raise CellError(f"{question.name}: column {twice[0]!r} is given more than once")
         return [given[place] for place in question.order(given)]
 
-    def of_text(self, text: Conditional) -> str:
-        """Return the column that a text question is read from, or raise `CellError`."""
-        given = self.of_question.get(text.name, [text.name])
-        if len(given) != 1:
-            raise CellError(f"{text.name}: is read from one column, not from {len(given)}")
-        return given[0]
+    def of_text(self, text: Conditional, *, has_amount: bool) -> Sequence[str]:
+        """Return the column that a text question is read from, and then that of the number, if any.
+
+        Raises `CellError` if so many are not given.
+        """
+        usual = [text.name, f"{text.name}{AMOUNT}"] if has_amount else [text.name]
+        given = self.of_question.get(text.name, usual)
+        if len(given) != len(usual):
+            said = "two columns, of text and of a number" if has_amount else "one column"
+            raise CellError(f"{text.name}: is read from {said}, not from {len(given)}")
+        return given
 
 
 def _code_in(cell: Cell) -> str:

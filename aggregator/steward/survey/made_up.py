@@ -12,11 +12,13 @@ from typing import Final, TypeVar
 
 from aggregator.client.survey.answers import Answer
 from aggregator.client.survey.routing import are_met
+from aggregator.client.text.amounts import Written
 from aggregator.errors import ParameterError
 from aggregator.protocol.reports import MAX_AGE_SECONDS
 from aggregator.protocol.task import MADE_UP
 from aggregator.steward.survey.model import Survey
 from aggregator.steward.survey.questions import Question
+from aggregator.steward.survey.questions.base import spread_over
 from aggregator.steward.survey.questions.numbers import Bins, Number, Scale
 from aggregator.steward.survey.questions.vectors import Vector
 
@@ -31,7 +33,7 @@ class MadeUp:
     """What one made-up person answers, by the names of text questions what they write."""
 
     answers: Sequence[Answer | None]
-    texts: Mapping[str, str | None]
+    texts: Mapping[str, Written]
 
 
 def rehearsal_of(survey: Survey, now: datetime, windows: int, population: str) -> Survey:
@@ -79,6 +81,19 @@ def made_up(survey: Survey, people: int) -> Iterator[MadeUp]:
         each.name: _dealt(TEXTS, people, "falling", len(columns) + number)
         for number, each in enumerate(survey.texts)
     }
+    # Dealt as texts are, so that strings differ in their means.
+    amounts = {
+        each.name: _dealt(
+            spread_over([each.asked_amount.grid.steps]), people, "bell", len(columns) + number
+        )
+        for number, each in enumerate(survey.texts)
+        if each.asked_amount is not None
+    }
+
+    def written(name: str, person: int) -> Written:
+        text = texts[name][person]
+        return (text, amounts[name][person][0]) if name in amounts else text
+
     for person in range(people):
         given = list[Answer | None]()
         for column, needs in zip(columns, routing.needs, strict=True):
@@ -86,8 +101,8 @@ def made_up(survey: Survey, people: int) -> Iterator[MadeUp]:
         yield MadeUp(
             given,
             {
-                name: column[person] if are_met(routing.texts[name], given) else None
-                for name, column in texts.items()
+                name: written(name, person) if are_met(routing.texts[name], given) else None
+                for name in texts
             },
         )
 

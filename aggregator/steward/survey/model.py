@@ -154,7 +154,8 @@ class Survey(Wording):
                 f"not {self.releases}"
             )
         self.check_wording(
-            [each.question for each in self.questions], [each.name for each in self.texts]
+            [each.question for each in self.questions],
+            {each.name: each.asked_amount for each in self.texts},
         )
         return self
 

@@ -6,7 +6,11 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 from aggregator.client.survey.answers import Answer
+from aggregator.client.survey.numbers import Grid
 from aggregator.client.table_files.cells import CellError
+
+TEXT_AND_NUMBER = ("text", "number")
+"""What the columns of a text question hold that asks for a number, too."""
 
 _MOST_FREQUENT = 5
 _MOST_KEPT = 100_000
@@ -32,6 +36,7 @@ class ReadCounts:
         parts: What each of several columns holds, such as a label; in the order of the columns.
         answers: How many rows have an answer.
         missing: How many have none.
+        halves: How many of these have only one of the text and the number that are asked for.
         clipped: How many numbers beyond the range count as the nearest.
         ranges: The least and the largest number, as the table has it, by the name of a vector's
             column, or under "" for another question; empty if there are no numbers.
@@ -41,6 +46,7 @@ class ReadCounts:
     parts: Sequence[str] = ()
     answers: int = 0
     missing: int = 0
+    halves: int = 0
     clipped: int = 0
     ranges: dict[str, tuple[Fraction, Fraction]] = dataclasses.field(default_factory=dict)
     _often: Counter[str] = dataclasses.field(default_factory=Counter)
@@ -61,6 +67,20 @@ class ReadCounts:
             self.missing += 1
             return
         self.answers += 1
+        self._often_wrote(written)
+
+    def add_amount(self, written: str, value: Fraction | None, grid: Grid) -> None:
+        """Count what a person wrote and the number beside it; one alone is no answer."""
+        if not written or value is None:
+            self.missing += 1
+            self.halves += bool(written) or value is not None
+            return
+        self.answers += 1
+        self.clipped += not grid.low <= value <= grid.high
+        self._add(value, 1)
+        self._often_wrote(written)
+
+    def _often_wrote(self, written: str) -> None:
         if written in self._often or len(self._often) < _MOST_KEPT:
             self._often[written] += 1
 

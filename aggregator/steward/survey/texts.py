@@ -6,10 +6,12 @@ window; all other questions, in one report, share the rest.
 """
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from aggregator.client.text.question import TextQuestion
+from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError
 from aggregator.steward.survey.model import Survey
 from aggregator.steward.survey.questions.texts import Text
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from aggregator.steward.text.plan import TextPlan
 
 _NOTABLY = 0.95
+_MORE = 3
+"""Errors of means are told for strings of the fewest people and of so many times as many."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +35,23 @@ class PlannedText:
     asked: Text
     question: TextQuestion
     plan: "TextPlan"
+
+    @property
+    def errors_of_means(self) -> list[tuple[int, float]]:
+        """What the interval of a mean will be, up and down, at most: for so many people each.
+
+        Empty if no number is asked for, or nothing is surely found.
+        """
+        from aggregator.steward.text.amounts import foretold_half_width
+
+        least, amount = math.ceil(self.plan.found_from), self.question.amount
+        if amount is None or least >= self.plan.tail.people:
+            return []
+        return [
+            (count, foretold_half_width(self.plan, amount.range, count, float(DEFAULT_CONFIDENCE)))
+            for count in (least, _MORE * least)
+            if count < self.plan.tail.people
+        ]
 
     def by_last(self, last: "LastWindow") -> "PlannedText":
         """Return the same with what will be found if people answer as in the last window.
@@ -56,7 +77,7 @@ class PlannedText:
         from aggregator.steward.text.plan import best_plan
 
         plan = self.plan
-        best = best_plan(plan.tail, plan.epsilon, plan.length)
+        best = best_plan(plan.tail, plan.epsilon, plan.length, levels=plan.levels)
         return best if best.found_from < _NOTABLY * plan.found_from else None
 
 
@@ -94,8 +115,14 @@ def _planned(asked: Text, survey: Survey) -> PlannedText:
     people = survey.min_batch_size if asked.people is None else asked.people
     tail, epsilon = zipf(people, GUESSED_STRINGS), float(asked.epsilon)
     if asked.tasks is None:
-        plan = best_plan(tail, epsilon, asked.buckets)
+        plan = best_plan(tail, epsilon, asked.buckets, levels=asked.levels)
     else:
-        plan = TextPlan(tail, epsilon, asked.tasks, asked.buckets)
-    question = TextQuestion(title_of(survey, asked), asked.epsilon, plan.tasks, asked.buckets)
+        plan = TextPlan(tail, epsilon, asked.tasks, asked.buckets, levels=asked.levels)
+    question = TextQuestion(
+        title_of(survey, asked),
+        asked.epsilon,
+        plan.tasks,
+        asked.buckets,
+        amount=asked.asked_amount,
+    )
     return PlannedText(asked, question, plan)

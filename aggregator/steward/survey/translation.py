@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from aggregator.client.text.amounts import Amount
 from aggregator.steward.survey.about import About
 from aggregator.steward.survey.questions import Question
 from aggregator.steward.survey.questions.base import check_labels
@@ -25,6 +26,15 @@ class TranslatedColumn(BaseModel):
     unit: str = ""
 
 
+class TranslatedAmount(BaseModel):
+    """The number beside one's own words, as it is asked for in another language."""
+
+    model_config = _CONFIG
+
+    text: str = Field(min_length=1)
+    unit: str = ""
+
+
 class TranslatedQuestion(BaseModel):
     """A question in another language, with as many labels, regions and columns, in their order."""
 
@@ -35,6 +45,7 @@ class TranslatedQuestion(BaseModel):
     unit: str = ""
     regions: tuple[Region, ...] = Field(default=(), strict=False)
     column: tuple[TranslatedColumn, ...] = Field(default=(), strict=False)
+    amount: TranslatedAmount | None = None
 
 
 class Translation(BaseModel):
@@ -49,7 +60,8 @@ class Translation(BaseModel):
     @property
     def digest(self) -> str:
         """SHA-256, in hexadecimal, of the title and the questions."""
-        said = self.model_dump(mode="json", exclude={"about"})
+        # Without an amount, what is said of a question has no place for one.
+        said = self.model_dump(mode="json", exclude={"about"}, exclude_none=True)
         text = json.dumps(said, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -70,6 +82,7 @@ def translated(question: Question, into: TranslatedQuestion) -> Question:
         raise ValueError("regions: must have as many regions below each, in the same order")
     columns = question.entries if isinstance(question, Vector) else ()
     _check("column", columns, into.column)
+    _check("amount", (), [into.amount] if into.amount else ())
     for column, other in zip(columns, into.column, strict=True):
         _check(f"column {other.name}: unit", column.unit, other.unit and column.unit)
     entries = [
@@ -85,13 +98,17 @@ def translated(question: Question, into: TranslatedQuestion) -> Question:
     return made
 
 
-def check_written(into: TranslatedQuestion) -> None:
-    """Refuse more than its text of a question that people answer in their own words.
+def check_written(into: TranslatedQuestion, amount: Amount | None) -> None:
+    """Refuse more or less than a question has that people answer in their own words.
 
-    Raises ValueError.
+    That is its text, and the number beside it if one is asked for. Raises ValueError.
     """
-    for name in into.model_fields_set - {"text"}:
+    for name in into.model_fields_set - {"text", "amount"}:
         _check(name, (), getattr(into, name))
+    _check("amount", [amount] if amount else (), [into.amount] if into.amount else ())
+    if amount and into.amount:
+        unit, other = amount.unit, into.amount.unit
+        _check("amount: unit", [unit] if unit else (), [other] if other else ())
 
 
 def _given(**values: object) -> dict[str, object]:

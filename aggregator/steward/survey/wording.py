@@ -5,11 +5,12 @@ from typing import Annotated, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from aggregator.client.text.amounts import Amount
 from aggregator.errors import ParameterError
 from aggregator.steward.survey.about import About
 from aggregator.steward.survey.form.translations import LANGUAGE, words_in
 from aggregator.steward.survey.questions import Question
-from aggregator.steward.survey.questions.base import MAY_HAVE_LINES
+from aggregator.steward.survey.questions.base import MAY_HAVE_LINES, NumberField
 from aggregator.steward.survey.translation import Translation, check_written, translated
 from aggregator.untrusted_text import meant
 
@@ -60,6 +61,14 @@ class Wording(BaseModel):
         """Return a question that people answer in their own words, in each language."""
         return [text, *(each.question[name].text for each in self.translations.values())]
 
+    def amounts_of(self, name: str, amount: Amount | None) -> list[NumberField]:
+        """Return the number that is asked for beside one's own words, in each language, if any."""
+        if amount is None:
+            return []
+        into = [each.question[name].amount for each in self.translations.values()]
+        said = [(amount.text, amount.unit), *((each.text, each.unit) for each in into if each)]
+        return [NumberField(amount.grid, unit, text) for text, unit in said]
+
     @property
     def digests(self) -> tuple[tuple[str, str], ...]:
         """The digest of each translation, by language."""
@@ -82,12 +91,14 @@ class Wording(BaseModel):
                     "its title, or a question's text or labels, were changed"
                 )
 
-    def check_wording(self, questions: Sequence[Question], texts: Sequence[str]) -> None:
+    def check_wording(
+        self, questions: Sequence[Question], texts: Mapping[str, Amount | None]
+    ) -> None:
         """Refuse translations that are incomplete, or of something else, by a ValueError.
 
         Args:
             questions: All questions but those that people answer in their own words.
-            texts: The names of these.
+            texts: By the names of these, the number that is asked for beside them, if any.
         """
         if self.language in self.translations:
             raise ValueError(f"translations: {self.language} is the survey's own language")
@@ -102,7 +113,10 @@ class Wording(BaseModel):
                 raise ValueError(f"translations: {name}: {'; '.join(found)}")
 
     def _faults(
-        self, translation: Translation, questions: Sequence[Question], texts: Sequence[str]
+        self,
+        translation: Translation,
+        questions: Sequence[Question],
+        texts: Mapping[str, Amount | None],
     ) -> Iterator[str]:
         for name in ("introduction", "thanks"):
             if bool(getattr(self.about, name)) != bool(getattr(translation.about, name)):
@@ -118,7 +132,10 @@ class Wording(BaseModel):
                 yield f"question {name}: missing"
                 continue
             try:
-                check_written(into) if question is None else translated(question, into)
+                if question is None:
+                    check_written(into, texts[name])
+                else:
+                    translated(question, into)
             except ValueError as error:
                 yield f"question {name}: {error}"
 

@@ -83,7 +83,7 @@ def _with_amounts(
     tables = levels - levels.mean(axis=2, keepdims=True)
     parts = np.array([fit.parts(each) for each in tables])
     left = np.array([fit.left(table, each) for table, each in zip(tables, parts, strict=True)])
-    most = float(asked.high - asked.low)
+    most = float(asked.size)
     weights, quiet = np.array([0.0, most]), fit.quiet()
     noise = _covariance(left[:, quiet])
     # Only tables without noise have no remainders.

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from aggregator.collector.results import ConfidenceInterval, Quantity, Table
+from aggregator.collector.results.intervals import Bound
 from aggregator.collector.results.sums import check_confidence
 from aggregator.collector.results.values import Source
+from aggregator.collector.results.written import said
 from aggregator.dp.laws import DiscreteLaplaceLaw
 from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError
@@ -23,6 +25,7 @@ from aggregator.protocol.task import Task
 from aggregator.steward.text.amounts import decode_amounts
 from aggregator.steward.text.candidates import Listed, candidates_of
 from aggregator.steward.text.decode import Decoded, Found, interval
+from aggregator.steward.text.means import HowMuch
 from aggregator.steward.text.text_tasks import TextTasks
 from aggregator.untrusted_text import escaped
 
@@ -36,6 +39,18 @@ _METHOD = "normal law"
 def name_of(found: Found) -> str:
     """Return a found string's name, in one line that is harmless to display."""
     return escaped(" or ".join(found.names)) or f"in no list (fingerprint {found.fingerprint:08x})"
+
+
+def mean_in_words(found: Found) -> tuple[str, str] | None:
+    """Return the mean of the numbers beside a string, and its interval; None if it is unknown.
+
+    It is if no numbers are asked for, or the interval has more than half of what is possible.
+    """
+    amount = found.amount
+    if amount is None or amount.high - amount.low > float(amount.law.range.size) / 2:
+        return None
+    value, low, high = said(amount.mean, amount.low, amount.high)
+    return value, f"{low} to {high}"
 
 
 def decoded_document(decoded: Decoded) -> dict[str, object]:
@@ -115,6 +130,38 @@ class Held(Quantity):
     @override
     def sources(self) -> frozenset[Source]:
         return frozenset({self.source})
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Given(Quantity):
+    """The mean or the sum of the numbers that people gave beside a string."""
+
+    held: Held
+    amount: HowMuch
+    is_sum: bool = False
+
+    @property
+    @override
+    def estimate(self) -> Fraction:
+        return Fraction(self.amount.sum if self.is_sum else self.amount.mean)
+
+    @override
+    def interval(self, confidence: Fraction = DEFAULT_CONFIDENCE) -> ConfidenceInterval:
+        of_count, sure = self.held.interval(confidence), float(confidence)
+        count = float(self.held.estimate), float(of_count.low), float(of_count.high)
+        law = self.amount.law
+        _, low, high = law.sum(count, sure) if self.is_sum else law.mean(count, sure)
+        return ConfidenceInterval(Fraction(low), Fraction(high), confidence, of_count.method)
+
+    @override
+    def sources(self) -> frozenset[Source]:
+        return self.held.sources()
+
+    @property
+    @override
+    def limits(self) -> tuple[Bound, Bound]:
+        asked = self.amount.law.range
+        return super().limits if self.is_sum else (asked.low, asked.high)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -215,19 +262,22 @@ class Words:
     def table(self, confidence: Fraction = DEFAULT_CONFIDENCE, *, jointly: bool = False) -> Table:
         """Return the strings in one table, each with its interval.
 
-        What an interval depends on stands in its row's `method`.
+        What an interval depends on stands in its row's `method`. Where people gave a number beside
+        a string, the column `shows` says whether a row is a count, a mean or a sum.
 
         Args:
             confidence: The confidence of each interval by itself, or of all at once.
             jointly: Whether all intervals hold at once.
         """
-        guarantee = self.asked.guarantee
+        rows = [row for held in self.quantities for row in _rows_of(held)]
+        named = {} if self.asked.amount is None else {"shows": [shows for shows, _ in rows]}
         return Table(
-            self.quantities,
+            [quantity for _, quantity in rows],
+            named,
             confidence=confidence,
             jointly=jointly,
             title=self.title,
-            guarantee=guarantee,
+            guarantee=self.asked.guarantee,
         )
 
     def frame(self) -> Any:  # noqa: ANN401 - of whichever of two libraries is installed
@@ -242,7 +292,8 @@ class Words:
             most: The most strings to draw.
         """
         shown = dataclasses.replace(self.decoded, found=self.found[:most])
-        return dataclasses.replace(self, decoded=shown).table().plot(axes)
+        counts = dataclasses.replace(self, decoded=shown).quantities
+        return Table(counts, title=self.title).plot(axes)
 
     @override
     def __repr__(self) -> str:
@@ -255,3 +306,15 @@ class Words:
     def _repr_html_(self) -> str:
         """Return the table for a notebook."""
         return self.table()._repr_html_()
+
+
+def _rows_of(held: Held) -> list[tuple[str, Quantity]]:
+    """Return what a table shows of a string, and what each row is."""
+    amount = held.found.amount
+    if amount is None:
+        return [("count", held)]
+    unit = amount.law.range.unit
+    mean, total = (
+        Given(held, amount, is_sum=is_sum, label=held.label, unit=unit) for is_sum in (False, True)
+    )
+    return [("count", held), ("mean", mean), ("sum", total)]

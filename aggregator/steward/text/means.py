@@ -63,7 +63,7 @@ class MeanLaw:
         return NormalDist().inv_cdf((1 + confidence) / 2) * self.deviation
 
     def _within(self, rest: float) -> float:
-        low, most = float(self.range.low), float(self.range.high - self.range.low)
+        low, most = float(self.range.low), float(self.range.size)
         return low + min(most, max(0.0, self.base + rest))
 
 
@@ -100,7 +100,7 @@ def expected_half_width(
     The deviation is that of the string's count. The rounding to levels adds most where the mean is
     in the middle of the range, as is taken here.
     """
-    most = float(asked.high - asked.low)
+    most = float(asked.size)
     spread = (most / 2) ** 2 * deviation**2 + count[0] * _WORST * (1 - _WORST) * most**2
     law = MeanLaw(asked, _WORST * most, 0.0, math.sqrt(spread))
     _, low, high = law.mean(count, confidence)

@@ -88,8 +88,12 @@ function answerOf(question, i) {
   const chosen = chosenIn(i);
   if (chosen.includes('skip')) return none;
   if (question.kind === 'text') {
-    const written = form.elements[`q${i}-text`].value;
-    return normalForm(written) === '' ? { fault: 'fault_text' } : { ...none, written };
+    const { value: written } = form.elements[`q${i}-text`], isBlank = normalForm(written) === '';
+    if (!question.grid) return isBlank ? { fault: 'fault_text' } : { ...none, written };
+    const input = form.elements[`q${i}-number`], steps = stepsIn(input.value, question.grid);
+    const wrong = [...(isBlank ? [form.elements[`q${i}-text`]] : []), ...(steps === null ? [input] : [])];
+    if (wrong.length) return { fault: isBlank ? 'fault_text' : 'fault_number', wrong };
+    return { ...none, written: [written, steps] };
   }
   if (question.kind === 'numbers') {
     const inputs = [...form.querySelectorAll(`[name="q${i}-number"]`)];

@@ -193,6 +193,7 @@ def _parts(
             texts,
             needs=routing.texts[name],
             spelled=spelled.get(name, ()),
+            amount=wording.amounts_of(name, asked.texts[name][0].amount),
         )
         for number, (name, _) in enumerate(meaning.texts, len(parts))
     ]

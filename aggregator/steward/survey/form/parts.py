@@ -49,7 +49,7 @@ class Part:
         """Return the values of names in braces, in the words about this question."""
         if isinstance(self._question.simplest, Some):
             return {"most": str(self._question.simplest.most)}
-        return _range_names(self._field) if self._field else {}
+        return range_names(self._field) if self._field else {}
 
     def data(self) -> dict[str, object]:
         """Return the question's data for the script."""
@@ -83,26 +83,12 @@ class Part:
         name = f"q{self._number}"
         own = f"{name}-number"
         labelled = f'aria-labelledby="{name}-legend" {_described(own, f"{name}-hint", name)}'
-        field = f"{_input(own, name)}{labelled}> {self._unit(own, self._numbers[0])}"
+        field = f"{_input(own, name)}{labelled}> {_unit(self._texts, own, self._numbers[0])}"
         return [f'<div class="amount">{field}</div>\n']
 
     def _column(self, place: int, fields: Sequence[NumberField]) -> str:
-        """Return the field of one number of several, below its own label and range."""
-        name, tag = f"q{self._number}", self._texts.tag
-        own = f"{name}-number-{place}"
-        label = tag("bdi", [Own(each.label) for each in fields])
-        box = f"{_input(own, name)}{_described(own, f'{own}-hint', name)}>"
-        unit = self._unit(own, fields)
-        hint = tag("span", _of_range(fields[0]), f' class="soft" id="{own}-hint"')
-        return (
-            f'<div class="column"><label for="{own}">{label}</label><div class="amount">{box} '
-            f"{unit} {hint}</div></div>\n"
-        )
-
-    def _unit(self, own: str, fields: Sequence[NumberField]) -> str:
-        """Return the unit of a field, which is read out with it."""
-        unit = [Own(each.unit) for each in fields]
-        return self._texts.tag("bdi", unit, f' id="{own}-unit"')
+        name = f"q{self._number}"
+        return labelled_number(self._texts, name, f"{name}-number-{place}", fields)
 
     def _hint(self) -> Said:
         match self._question.simplest:
@@ -149,6 +135,22 @@ def option(texts: Texts, kind: str, name: str, value: str, label: Text | Sequenc
     )
 
 
+def labelled_number(texts: Texts, name: str, own: str, fields: Sequence[NumberField]) -> str:
+    """Return the field of a number below its own label and range, given in each language."""
+    label = texts.tag("bdi", [Own(each.label) for each in fields])
+    box = f"{_input(own, name)}{_described(own, f'{own}-hint', name)}>"
+    hint = texts.tag("span", _of_range(fields[0]), f' class="soft" id="{own}-hint"')
+    return (
+        f'<div class="column"><label for="{own}">{label}</label><div class="amount">{box} '
+        f"{_unit(texts, own, fields)} {hint}</div></div>\n"
+    )
+
+
+def _unit(texts: Texts, own: str, fields: Sequence[NumberField]) -> str:
+    """Return the unit of a field, which is read out with it."""
+    return texts.tag("bdi", [Own(each.unit) for each in fields], f' id="{own}-unit"')
+
+
 def _input(own: str, name: str) -> str:
     """Return the beginning of a field for a number."""
     return f'<input id="{own}" name="{name}-number" type="text" inputmode="decimal" '
@@ -160,11 +162,12 @@ def _described(own: str, hint: str, name: str) -> str:
 
 def _of_range(field: NumberField) -> Said:
     """Return which numbers are possible."""
-    names = _range_names(field)
+    names = range_names(field)
     return Said("number" if names["step"] == "1" else "number_in_steps", names)
 
 
-def _range_names(field: NumberField) -> Mapping[str, str]:
+def range_names(field: NumberField) -> dict[str, str]:
+    """Return the values of names in braces, in the words about a number."""
     grid = field.grid
     step = Fraction(1) if field.is_in_range else grid.step
     return {"low": as_text(grid.low), "high": as_text(grid.high), "step": as_text(step)}

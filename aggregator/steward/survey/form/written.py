@@ -8,8 +8,9 @@ from aggregator.client.text.fitting import SpelledWindow
 from aggregator.client.text.question import TextQuestion
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_for_clients
-from aggregator.steward.survey.form.parts import fieldset, option
+from aggregator.steward.survey.form.parts import fieldset, labelled_number, option, range_names
 from aggregator.steward.survey.form.texts import Texts
+from aggregator.steward.survey.questions.base import NumberField
 from aggregator.steward.survey.said import Own, Said
 
 MOST_CHARACTERS = 200
@@ -20,7 +21,7 @@ _NAMES = {"most": str(MOST_CHARACTERS)}
 class WrittenPart:
     """One text question of the page; if hidden, it appears only once others are answered.
 
-    The text is given in each language.
+    The text is given in each language, and so is the number that is asked for beside it, if any.
     """
 
     def __init__(
@@ -33,7 +34,9 @@ class WrittenPart:
         *,
         needs: Needs = (),
         spelled: Sequence[SpelledWindow] = (),
+        amount: Sequence[NumberField] = (),
     ) -> None:
+        self._amount = amount
         self._spelled, self._texts = spelled, texts
         self._needs, self.is_hidden = needs, bool(needs)
         self._number, self._text = number, [Own(each) for each in asked]
@@ -41,10 +44,12 @@ class WrittenPart:
 
     def data(self) -> dict[str, object]:
         """Return the question's data for the script; the survey's own report has none of it."""
+        of_amount = {"grid": self._amount[0].grid.data()} if self._amount else {}
         return {
             "kind": "text",
             "text": self._texts.data(self._text),
-            "names": _NAMES,
+            "names": _NAMES | (range_names(self._amount[0]) if self._amount else {}),
+            **of_amount,
             "needs": self._needs,
             "nothing": [],
             "description": json.loads(self._question.to_json(self._tasks)),
@@ -74,6 +79,8 @@ class WrittenPart:
             'autocorrect="off" spellcheck="false" writingsuggestions="false" '
             f'aria-labelledby="{name}-legend" aria-describedby="{name}-hint {name}-fault"></div>\n'
         )
+        if self._amount:
+            field += labelled_number(self._texts, name, f"{name}-number", self._amount)
         skip = option(self._texts, "checkbox", name, "skip", Said("skip"))
         return fieldset(
             self._texts,

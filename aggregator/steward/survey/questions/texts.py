@@ -6,18 +6,57 @@ rest. If there are no others, text questions have all of it.
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import cached_property
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from aggregator.client.text.amounts import LEVELS, Amount
 from aggregator.client.text.hashing import FEWEST_BUCKETS, FEWEST_TASKS, MOST_BUCKETS, MOST_TASKS
 from aggregator.dp.rationals import format_rational
+from aggregator.errors import ParameterError
 from aggregator.steward.survey.conditions import Conditions
-from aggregator.steward.survey.exact import Positive
-from aggregator.steward.survey.questions.base import NAME
+from aggregator.steward.survey.exact import Exact, Positive
+from aggregator.steward.survey.questions.base import NAME, grid_of
 
 KIND = "text"
 _LARGEST_EPSILON = Fraction(64)
+
+
+class AskedAmount(BaseModel):
+    """A number that people give beside what they write.
+
+    Attributes:
+        text: The question for it, as people are asked it.
+        low: The least possible number.
+        high: The largest possible number.
+        step: The distance of possible numbers; others are rounded to the nearest.
+        unit: The unit of the number.
+        clip: Whether a number beyond the range counts as the nearest in it; if not, it is refused.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    text: str
+    low: Exact
+    high: Exact
+    step: Exact = Fraction(1)
+    unit: str = ""
+    clip: bool = False
+
+    @model_validator(mode="after")
+    def _check(self) -> "AskedAmount":
+        try:
+            _ = self.amount
+        except ParameterError as error:
+            raise ValueError(str(error).removeprefix("amount: ")) from None
+        return self
+
+    @cached_property
+    def amount(self) -> Amount:
+        """The same as clients are asked it."""
+        grid = grid_of(self.low, self.high, self.step, clips=self.clip)
+        return Amount(" ".join(self.text.split()), grid, self.unit)
 
 
 class Text(BaseModel):
@@ -30,9 +69,11 @@ class Text(BaseModel):
         ask_if: Other questions, each with labels; people whose answers are not among these are
             not asked this question, and report that they gave no answer.
         epsilon: The epsilon of a person and window, out of the survey's budget.
-        buckets: The buckets of each task's histogram; an upload has 16 bytes for each.
+        buckets: The buckets of each task's histogram; an upload has 16 bytes for each, or 32 with
+            an amount.
         tasks: How many tasks there are; by default the number that finds the rarest strings.
         people: How many are expected to answer in a window; `min_batch_size` unless given.
+        amount: A number that people give beside it, of which results have means and sums.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -45,6 +86,26 @@ class Text(BaseModel):
     buckets: int = Field(default=1024, ge=FEWEST_BUCKETS, le=MOST_BUCKETS)
     tasks: int | None = Field(default=None, ge=FEWEST_TASKS, le=MOST_TASKS)
     people: int | None = Field(default=None, ge=1, le=10**9)
+    amount: AskedAmount | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> "Text":
+        if self.amount is not None and self.buckets > MOST_BUCKETS // LEVELS:
+            raise ValueError(
+                f"buckets: with an amount must be at most {MOST_BUCKETS // LEVELS}, "
+                f"not {self.buckets}"
+            )
+        return self
+
+    @property
+    def asked_amount(self) -> Amount | None:
+        """The number beside it as clients are asked it, if any."""
+        return None if self.amount is None else self.amount.amount
+
+    @property
+    def levels(self) -> int:
+        """How many entries of a report there are for each bucket."""
+        return 1 if self.amount is None else LEVELS
 
 
 class Texts(BaseModel):

@@ -1,17 +1,21 @@
 """What a notebook sees of a released window: the same numbers as the decoder's, with intervals."""
 
+import dataclasses
 import json
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from aggregator.client.survey.numbers import Grid
+from aggregator.client.text.amounts import Amount
 from aggregator.client.text.question import TextQuestion
 from aggregator.errors import ParameterError
 from aggregator.results import Words, compare, documents_in
+from aggregator.steward.text.found_strings import mean_in_words
 from aggregator.steward.text.text_tasks import text_tasks_in
 from tests.support.tasks import LAPLACE, make_task
-from tests.support.text import question_tasks, released_words, result_documents
+from tests.support.text import question_tasks, released_beside, released_words, result_documents
 
 QUESTION = TextQuestion("A fruit?", Fraction(4), 8, 128)
 TASKS = question_tasks(QUESTION)
@@ -43,6 +47,47 @@ def test_a_notebook_finds_what_people_wrote_with_intervals_and_what_nobody_expla
     assert "3 found of 104 candidates" in repr(found)
     axes = found.plot(most=2)
     assert [each.get_text() for each in axes.get_yticklabels()] == ["fig", r"\u202epear"]
+
+
+def test_a_notebook_has_means_and_sums_of_the_numbers_beside_strings() -> None:
+    grid = Grid(Fraction(-5), Fraction(1, 2), 40, clips=False)
+    question = dataclasses.replace(QUESTION, amount=Amount("How much?", grid, "euros"))
+    tasks = question_tasks(question)
+    held = {"fig": (500, 40), TURNED: (300, 10), "äpfel": (200, 0)}
+    tables = released_beside(question, held, np.random.default_rng(1))
+    found = Words.of_documents(tasks, result_documents(tasks, tables), STRINGS, show=["plum"])
+    assert found.title == "A fruit?"
+    table = found.table()
+    assert [(row["shows"], row["unit"]) for row in table.rows[:3]] == [
+        ("count", ""),
+        ("mean", "euros"),
+        ("sum", "euros"),
+    ]
+    means = {"fig": 15.0, "\\u202epear": 0.0, "äpfel": -5.0}
+    for each, row in zip(found.found, table.rows[1::3], strict=False):
+        assert each.amount is not None
+        assert (row["value"], row["low"], row["high"]) == (
+            each.amount.mean,
+            each.amount.low,
+            each.amount.high,
+        )
+        assert each.amount.low <= means[str(row["label"])] <= each.amount.high
+        assert -5 <= each.amount.low <= each.amount.high <= 15
+    # At a higher confidence an interval is wider, and nobody knows the mean of what none wrote.
+    wide = found.table(Fraction(999, 1000)).rows[4]
+    assert float(str(wide["low"])) < float(str(table.rows[4]["low"]))
+    plum = table.rows[-2]
+    assert (plum["label"], plum["shows"], plum["low"], plum["high"]) == ("plum", "mean", -5, 15)
+    assert mean_in_words(found.shown[0]) is None
+    shown = mean_in_words(found.found[0])
+    assert shown is not None
+    assert 14 < float(shown[0]) <= 15
+    axes = found.plot(most=2)
+    assert [each.get_text() for each in axes.get_yticklabels()] == ["fig", r"\u202epear", "plum"]
+    (amount,) = {each["label"] for each in found.table(jointly=True).rows[:3]}
+    assert amount == "fig"
+    document = json.loads(json.dumps(found.document))["found"][0]["amount"]
+    assert sorted(document) == ["high", "low", "mean", "sum", "sum_high", "sum_low"]
 
 
 def test_strings_of_one_release_are_compared_as_if_their_noise_were_at_its_worst() -> None:
