@@ -8,7 +8,7 @@ import { MemoryOutbox, Task } from '../../aggregator/client/browser/index.js';
 import { Survey } from '../../aggregator/client/browser/survey.js';
 import { TextQuestion } from '../../aggregator/client/browser/text.js';
 
-const { file, swapped, texts: given, alone, texts_alone: givenAlone, opens, closes } =
+const { file, swapped, texts: given, alone, texts_alone: givenAlone, beside, texts_beside: givenBeside, opens, closes } =
   JSON.parse(readFileSync(process.env.SURVEY_VECTORS, 'utf8'));
 const MINUTE = 60_000, WEEK = 7 * 24 * 60 * MINUTE;
 const KEYS = 'application/ppm-dap;message=hpke-config-list';
@@ -150,4 +150,28 @@ test('a survey of text questions alone is asked by its meaning', async () => {
   assert.equal(outbox.records.size, 1);
   assert.deepEqual(await only.answered('17'), { state: 'waiting' });
   assert.throws(() => new Survey(alone, { texts }), { message: /word: is another one/ });
+});
+
+test('text and a number are given together, and half of it is no answer', async () => {
+  const { outbox, survey: { options: { fetch, now } } } = await begin();
+  const survey = new Survey(beside, { texts: await read(givenBeside), outbox, fetch, now });
+  const [{ question }] = survey.texts, entries = [];
+  question.entry = async function (...given) {
+    entries.push(given[1]);
+    return Object.getPrototypeOf(this).entry.apply(this, given);
+  };
+  const given = [
+    [['Knee', 3], ['Knee', 16n]], [['Knee', '-4.75'], ['Knee', 0n]], ['Knee', null], [['Knee', null], null],
+    [[null, 3], null], [['Knee', NaN], null], [['', 3], null], [null, null],
+  ];
+  for (const [i, [answer]] of given.entries()) await survey.put({ word: answer }, { claim: `${i}` });
+  assert.deepEqual(entries, given.map(([, read]) => read));
+  assert.equal(outbox.records.size, given.length);
+  for (const wrong of [7, ['Knee'], ['Knee', 3, 4], [7, 3], { Knee: 3 }]) {
+    await fails(survey.put({ word: wrong }), 'AnswerError', /^word: must be text and a number/);
+  }
+  await fails(survey.put({ word: ['Knee', 15.5] }), 'AnswerError', /^word: must be from -5 to 15$/);
+  await fails(survey.put({ word: ['Knee', 'x'] }), 'AnswerError', /^word: must be a number$/);
+  assert.deepEqual(survey.faults({ word: ['Knee', 16] }).map(({ question: name }) => name), ['word']);
+  assert.deepEqual(survey.faults({ word: ['Knee', 15] }), []);
 });

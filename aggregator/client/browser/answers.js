@@ -197,30 +197,35 @@ export function readAnswers(sheet, answers, faults = null) {
 /** A string and the steps of a number; null for no answer, which each of them alone is, too. */
 function writtenBeside(name, answer, grid) {
   if (typeof answer === 'string') return null;
-  const isPair = Array.isArray(answer) && answer.length === 2, [text, number] = isPair ? answer : [];
+  const isPair = Array.isArray(answer) && answer.length === 2, [text, number] = isPair ? answer : [0];
   if (isPair && (isNothing(text) || isNothing(number))) return null;
-  if (!isPair || typeof text !== 'string') {
-    throw new AnswerError(name, 'must be text and a number; left out, it is no answer');
-  }
-  try {
-    return [text, stepsOf(number, grid)];
-  } catch (error) {
-    throw error instanceof Unfit ? new AnswerError(name, saidBy(error)) : error;
-  }
+  if (typeof text !== 'string') throw new AnswerError(name, 'must be text and a number; left out, it is no answer');
+  return [text, ...readAnswer({ kind: 'number', name, grid }, number)];
+}
+
+/** What was written in answer to a text question; null for none, or if it is not asked. */
+function writtenAs(name, answer, isAsked, grid) {
+  if (isNothing(answer)) return null;
+  if (grid) return isAsked ? writtenBeside(name, answer, grid) : null;
+  if (typeof answer !== 'string') throw new AnswerError(name, 'must be text; left out, it is no answer');
+  return isAsked ? answer : null;
 }
 
 /**
- * What was written in answer to each text question; null for none, or if it is not asked.
+ * The same of each text question.
  *
  * @param {Array} grids of each, that of its number; null if none is asked for
+ * @param {AnswerError[]} [faults] takes all that are found; without it, the first is thrown
  */
-export function writtenIn(sheet, answers, read, grids) {
+export function writtenIn(sheet, answers, read, grids, faults = null) {
   const asked = sheet.asked(read).slice(read.length);
   return sheet.texts.map(({ name }, i) => {
-    const answer = Object.hasOwn(answers, name) ? answers[name] : null;
-    if (isNothing(answer)) return null;
-    if (grids[i]) return asked[i] ? writtenBeside(name, answer, grids[i]) : null;
-    if (typeof answer !== 'string') throw new AnswerError(name, 'must be text; left out, it is no answer');
-    return asked[i] ? answer : null;
+    try {
+      return writtenAs(name, Object.hasOwn(answers, name) ? answers[name] : null, asked[i], grids[i]);
+    } catch (error) {
+      if (!faults) throw error;
+      faults.push(error);
+      return null;
+    }
   });
 }

@@ -137,8 +137,8 @@ export class Survey extends Asking {
 
   /** What is wrong with answers, all of it, for a form: an `AnswerError` for each question. */
   faults(answers) {
-    const faults = [];
-    readAnswers(this.sheet, answers, faults);
+    const faults = [], read = readAnswers(this.sheet, answers, faults);
+    writtenIn(this.sheet, answers, read, this.grids, faults);
     return faults;
   }
 
