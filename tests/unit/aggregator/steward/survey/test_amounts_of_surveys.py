@@ -3,16 +3,19 @@
 import io
 import json
 import re
+from collections import Counter
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
-from aggregator.client import AnswerError, SurveyClient
+from aggregator.client import AnswerError, Outbox, SurveyClient
 from aggregator.client.survey.numbers import Grid
+from aggregator.client.survey.texts import TextParts
 from aggregator.client.table_files.cells import CellError
 from aggregator.client.table_files.csv_tables import csv_table
-from aggregator.client.text.amounts import LEVELS
+from aggregator.client.text.amounts import LEVELS, Written
 from aggregator.errors import ParameterError
 from aggregator.steward.survey import Columns, read_answers, survey_from_toml
 from aggregator.steward.survey.form.page import form_page
@@ -21,6 +24,7 @@ from aggregator.steward.survey.texts import plan_texts
 from aggregator.steward.survey.wording import Wording
 from aggregator.steward.survey.write_meaning import Meaning
 from tests.support.commands import run_here
+from tests.support.entropy import SeededEntropy
 from tests.support.survey_folders import write_survey_folder
 from tests.support.surveys import FIRST, VISITS, department
 from tests.support.texts import WORD, asked_in, texts_in
@@ -166,6 +170,28 @@ def test_an_application_gives_text_and_number_and_half_of_it_is_no_answer(tmp_pa
             survey.row({"word": ("Back", 16)})
     finally:
         survey.close()
+
+
+def test_a_level_is_drawn_for_each_report_by_which_its_entry_is_one_of_two(tmp_path: Path) -> None:
+    asked = asked_in(SURVEY)
+    question, tasks = asked.texts["word"]
+    with closing(Outbox(tmp_path / "outbox.sqlite")) as outbox:
+        parts = TextParts(asked.texts, {}, outbox, SeededEntropy(b"levels"))
+        tosses = parts.tosses("17")
+        (place,) = {toss.number for toss in tosses}
+
+        def reported(written: Written) -> Counter[int]:
+            made = [parts.parts(tosses, {"word": written}, 0) for _ in range(200)]
+            assert {task.task_id for ((task, _),) in made} == {tasks[place].task_id}
+            return Counter(entry for ((_, entry),) in made)
+
+        bucket = question.hashes.bucket(place, "back")
+        assert reported(("Back", 0)) == {bucket: 200}
+        assert reported(("Back", 40)) == {bucket + 15: 200}
+        some = reported(("Back", 30))
+        assert some.keys() == {bucket, bucket + 15}
+        assert abs(some[bucket + 15] - 150) < 6 * (200 * 0.75 * 0.25) ** 0.5
+        assert reported(None) == reported("Back") == {0: 200}
 
 
 def test_a_page_asks_for_both_and_says_what_becomes_of_the_number() -> None:
