@@ -54,6 +54,7 @@ _OF: Final[Mapping[str, frozenset[str]]] = {
         {
             "batch_mode",
             "duration",
+            "in_band",
             "info",
             "privacy_file",
             "profile",

@@ -31,6 +31,7 @@ from aggregator.dap.times import DAY
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ParameterError
 from aggregator.protocol.groups import check_kept
+from aggregator.protocol.in_band import headers_of
 from aggregator.protocol.permit_codes import name_of, secret_of
 from aggregator.protocol.requirements import Requirements, check_requirements
 from aggregator.protocol.task import Task
@@ -112,7 +113,7 @@ class Reporter:
         if sender is None:
             from aggregator.client.stdlib_sender import HttpSender
 
-            sender = HttpSender()
+            sender = HttpSender(headers=headers_of(task))
             self._owned.append(sender.close)
         self._sender = sender
         self._keeps_places = keeps_places

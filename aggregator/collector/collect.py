@@ -30,6 +30,7 @@ from aggregator.dap.resources import path
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import PeerError
 from aggregator.protocol.answers_so_far import MOST_BYTES, AnswersSoFar
+from aggregator.protocol.in_band import headers_of
 from aggregator.protocol.task import Task
 from aggregator.service.config.constants import WAIT_SECONDS
 from aggregator.service.transport.creation import COLLECTION_JOB
@@ -88,7 +89,12 @@ class TaskCollector:
         self._keypair = keypair
         endpoint = task.configuration.leader_aggregator_endpoint
         self._leader = Peer(
-            http, endpoint, token, name="the leader", token_header=task.token_header
+            http,
+            endpoint,
+            token,
+            name="the leader",
+            token_header=task.token_header,
+            headers=headers_of(task),
         )
         self._sleep = sleep
 

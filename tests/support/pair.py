@@ -6,7 +6,7 @@ it is restarted on the same file, with nothing of the old process in memory.
 
 import dataclasses
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
@@ -46,6 +46,7 @@ from aggregator.service.leader.job_driver import JobDriver
 from aggregator.service.leader.routes import LeaderResources
 from aggregator.service.runtime import Runtime
 from aggregator.service.runtime.endpoint_paths import EndpointPaths
+from aggregator.service.runtime.in_band import InBand
 from aggregator.service.storage.backup.reconciliation import reconcile
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.transaction import Transaction
@@ -65,6 +66,7 @@ from tests.support.reports import columns, make_reports
 from tests.support.tasks import HELPER_URL, LEADER_URL, collector_keypair, make_task
 
 if TYPE_CHECKING:
+    from aggregator.protocol.agreements import Agreements
     from aggregator.service.leader.uploads import Grouping
     from aggregator.service.storage.engine.objects import Objects
 
@@ -108,6 +110,7 @@ class Service:
         self.requirements = requirements
         self.settings = settings
         self.grouping: Grouping | None = None
+        self.agreements: Agreements | None = None
         self.rotation = rotation
         self.on_moment: OnMoment = nothing_happens
         self.entropy = SeededEntropy(role.name.encode())
@@ -143,6 +146,9 @@ class Service:
             self.entropy,
             self.journal,
             requirements=self.requirements,
+            in_band=None
+            if self.agreements is None
+            else InBand(self.role, self.database, self.journal, self.agreements, self.requirements),
             rotation=self.rotation,
             verification_threads=1,
         )
@@ -283,9 +289,12 @@ class Pair:
         message: str | None = None,
         body: bytes = b"",
         token: str | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """Send a request, and read a problem document if the answer is one."""
-        headers = {} if message is None else {"content-type": media_type(message)}
+        headers = dict(headers or {})
+        if message is not None:
+            headers["content-type"] = media_type(message)
         if token is not None:
             headers["authorization"] = bearer_header(token)
         response = await self.http.request(method, url, content=body, headers=headers)

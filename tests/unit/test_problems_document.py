@@ -71,6 +71,7 @@ COMPARED: dict[str, dict[str, str | None]] = {
         "protocol/collection.py check_size": "fewer reports than `min_batch_size`",
         "service/leader/collections.py _await_batch": "fewer reports than `min_batch_size`",
     },
+    "InvalidTask": {"service/runtime/in_band.py add": "a task in band that we take no part in"},
     "InvalidExtension": {
         "dap/extensions.py MisorderedCollectionExtensions": "extensions of a collection, misordered"
     },
@@ -111,6 +112,7 @@ COMPARED: dict[str, dict[str, str | None]] = {
         "service/helper/aggregation.py defer": _ROOM,
         "service/web/body_budget.py _make_room": _ROOM,
         "service/web/body_budget.py take": _ROOM,
+        "service/runtime/in_band.py _no_room": _ROOM,
     },
     "Unauthorized": {"service/web/auth.py require_token": "no token, or a wrong one"},
     "UnrecognizedAggregateShare": {"service/helper/routes.py Kind": "no such share"},
@@ -122,6 +124,9 @@ COMPARED: dict[str, dict[str, str | None]] = {
         "service/runtime/runtime.py public_task_in": _TASK,
         "service/runtime/runtime.py task": _TASK,
         "service/web/messages.py task_id_of": _TASK,
+        "service/web/aggregators.py _authorised": _TASK,
+        "service/runtime/in_band.py check_id": "the header brings another task than the path names",
+        "service/runtime/in_band.py add": "a task that may not come with an upload",
     },
     "UnsupportedExtension": {
         "protocol/collection.py _check_what_names_no_batch": _EXTENSION,

@@ -52,15 +52,20 @@ def outbox_in(state: Path | None) -> "Outbox":
     return Outbox(state, _MOST_BYTES)
 
 
-def sender_to(*, environment_proxy: bool, tls: "SSLContext | None" = None) -> "HttpSender":
+def sender_to(
+    *,
+    environment_proxy: bool,
+    tls: "SSLContext | None" = None,
+    headers: "Mapping[str, str] | None" = None,
+) -> "HttpSender":
     """Return what sends to aggregators, through the environment's proxies if that is asked for."""
     from aggregator.client.stdlib_sender import HttpSender, environment_proxies
     from aggregator.protocol.clear_text import check_proxies
 
     if not environment_proxy:
-        return HttpSender(tls=tls)
+        return HttpSender(headers=headers, tls=tls)
     check_proxies()
-    return HttpSender(proxies=environment_proxies(), tls=tls)
+    return HttpSender(headers=headers, proxies=environment_proxies(), tls=tls)
 
 
 def with_progress(total: int, send: "Callable[[Callable[[int], None]], Uploaded]") -> "Uploaded":

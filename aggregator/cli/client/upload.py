@@ -119,6 +119,7 @@ def upload(
     from aggregator.client.resuming import upload_list, upload_of_persons
     from aggregator.protocol.clear_text import check_endpoints
     from aggregator.protocol.groups import check_kept
+    from aggregator.protocol.in_band import headers_of
 
     task = read_task(task_file, which)
     check_endpoints(task, insecure_http=insecure_http)
@@ -146,7 +147,7 @@ def upload(
     seconds = _seconds(time, task, is_now=state is None or not persons)
     with (
         closing(outbox_in(state)) as outbox,
-        closing(sender_to(environment_proxy=environment_proxy)) as sender,
+        closing(sender_to(environment_proxy=environment_proxy, headers=headers_of(task))) as sender,
     ):
         reporter = Reporter(
             task,

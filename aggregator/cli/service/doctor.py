@@ -162,13 +162,20 @@ def _asked_at(
     """Return the helper, and the path of a job that does not exist there."""
     from aggregator.dap.ids import AggregationJobId
     from aggregator.dap.resources import path
+    from aggregator.protocol.in_band import headers_of
     from aggregator.service.storage.tasks.tasks import get_task
     from aggregator.service.transport.peer import Peer
 
     stored = party.database.read_sync("task", lambda tx: get_task(tx, task.task_id.value))
     token = None if stored is None else stored.record.peer_token
     helper = Peer(
-        http, endpoint, token, name="the helper", attempts=1, token_header=task.token_header
+        http,
+        endpoint,
+        token,
+        name="the helper",
+        attempts=1,
+        token_header=task.token_header,
+        headers=headers_of(task),
     )
     nowhere = AggregationJobId(secrets.token_bytes(AggregationJobId.size))
     return helper, path("aggregation_job", task_id=task.task_id, aggregation_job_id=nowhere)

@@ -50,6 +50,7 @@ async def delete_at_helper(
     """Ask the helper to delete the job at `location`; return the outcome, for a person."""
     from aggregator.dap.ids import TaskId
     from aggregator.protocol.helper_answers import Refusal
+    from aggregator.protocol.in_band import headers_of
     from aggregator.protocol.task_file import task_from_toml
     from aggregator.service.storage.tasks.tasks import get_task
     from aggregator.service.transport.interpretation import PeerRefused
@@ -66,6 +67,7 @@ async def delete_at_helper(
         name="the helper",
         attempts=1,
         token_header=task.token_header,
+        headers=headers_of(task),
     )
     try:
         await helper.delete(location)

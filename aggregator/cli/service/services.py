@@ -40,6 +40,7 @@ from aggregator.service.leader.job_driver import JobDriver
 from aggregator.service.leader.routes import LeaderResources
 from aggregator.service.runtime import Runtime
 from aggregator.service.runtime.endpoint_paths import EndpointPaths
+from aggregator.service.runtime.in_band import InBand, agreements_of
 from aggregator.service.runtime.release_steps import delete_leftovers
 from aggregator.service.runtime.report_ages import forget_old_ids
 from aggregator.service.runtime.status import examine_aggregator
@@ -126,6 +127,11 @@ def make_runtime(
     role: Role, settings: AggregatorSettings, database: Database, journal: Journal
 ) -> Runtime:
     """Return an aggregator over its open store, with the system's clock and randomness."""
+    agreements = agreements_of(settings)
+    in_band = None
+    if agreements is not None:
+        requirements, insecure = settings.requirements, settings.insecure_http
+        in_band = InBand(role, database, journal, agreements, requirements, insecure_http=insecure)
     return Runtime(
         role,
         database,
@@ -133,6 +139,7 @@ def make_runtime(
         SystemEntropy(),
         journal,
         requirements=settings.requirements,
+        in_band=in_band,
         rotation=settings.rotation,
         clock_skew_seconds=settings.clock_skew_seconds,
         verification_threads=settings.verification_threads,

@@ -27,6 +27,7 @@ from aggregator.errors import AggregatorError, ConfigurationError
 from aggregator.protocol.task_file import task_from_toml
 from aggregator.service.config import AggregatorSettings, HelperSettings, LeaderSettings
 from aggregator.service.runtime.compilation import Kind, kinds_of_bytes, kinds_to_bytes
+from aggregator.service.runtime.in_band import agreements_of
 from aggregator.service.storage.engine.store_check import StoreCheck
 from aggregator.service.storage.opening import open_aggregator_store
 from aggregator.service.storage.reports.object_check import prove_waiting, settle_place
@@ -120,12 +121,13 @@ def _uses_objects(settings: AggregatorSettings) -> bool:
 
 
 def _open_once(settings: LeaderSettings | HelperSettings) -> bytes:
-    """Check that store, object storage and certificate can be used with these settings.
+    """Check that what these settings name can be used: store, objects, certificate, agreements.
 
     Returns:
         The kinds of kernels that its last tasks need (`kinds_to_bytes`).
     """
     tls_of(settings)
+    agreements_of(settings)
     database, journal = open_aggregator_store(settings)
     database.read_sync("hpke keys", list_hpke_keys)  # decrypts them
     settle_place(database)

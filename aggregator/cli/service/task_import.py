@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 
 def import_(
-    task_id: Annotated[str, typer.Option("--id", help="The task id, base64url.")],
     configuration: Annotated[
         str, typer.Option(help="The encoded TaskConfiguration: hexadecimal or base64url, or @FILE.")
     ],
@@ -27,6 +26,14 @@ def import_(
         str, typer.Option(help="The collector's HpkeConfig to which results are sealed, base64url.")
     ],
     max_reports: Annotated[int, typer.Option(help="The most reports that one batch may hold.")],
+    task_id: Annotated[
+        str | None,
+        typer.Option(
+            "--id",
+            help="The task id, base64url; the hash of the configuration if not given, by which a "
+            "task comes in band.",
+        ),
+    ] = None,
     verify_key: Annotated[
         str | None,
         typer.Option(envvar="PRIO_VERIFY_KEY", help="For an aggregator: the verification key."),
@@ -75,13 +82,14 @@ def import_(
     from aggregator.cli.service.task_making import collector_config_of
     from aggregator.dap.auth import token_header_named
     from aggregator.dap.profile import Role, profile_named
+    from aggregator.protocol.in_band import id_of
     from aggregator.protocol.provisioning import provision_text
     from aggregator.protocol.task import Task
     from aggregator.protocol.task_file import check_restored
 
     decoded, data = _configuration(configuration)
     task = Task.create(
-        task_id=task_id_of(task_id),
+        task_id=id_of(data) if task_id is None else task_id_of(task_id),
         configuration=decoded,
         collector_hpke_config=collector_config_of(collector_config),
         max_reports=max_reports,

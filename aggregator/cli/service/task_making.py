@@ -1,5 +1,6 @@
 """Makes a task from what a command was given, and writes its files."""
 
+import dataclasses
 import os
 import tomllib
 from collections.abc import Mapping
@@ -104,6 +105,29 @@ def write_files(task: "Task", out: Path) -> None:
     from aggregator.protocol.task_file import task_to_toml
 
     write_folder(out, {"task.toml": task_to_toml(task)}, provision(task, SystemEntropy()))
+
+
+def write_files_in_band(task: "Task", out: Path) -> "Task":
+    """Write the public file and the collector's of a task that comes in band, and return it.
+
+    Its id is the hash of its configuration. Raises what `write_files` does, and `ParameterError` if
+    PRIO_COLLECTOR_TOKEN is missing or too short.
+    """
+    from aggregator.dap.profile import Role
+    from aggregator.protocol.in_band import id_of
+    from aggregator.protocol.provisioning import provision_text, read_provision
+    from aggregator.protocol.task_file import task_to_toml
+
+    token = os.environ.get("PRIO_COLLECTOR_TOKEN")
+    if token is None:
+        raise ParameterError(
+            "in-band: PRIO_COLLECTOR_TOKEN is missing, the token that was agreed on with the leader"
+        )
+    task = dataclasses.replace(task, task_id=id_of(task.configuration_bytes))
+    own = provision_text(task, Role.COLLECTOR, {"collector_token": token})
+    read_provision(own, Role.COLLECTOR)  # refuses a token that could be guessed
+    write_folder(out, {"task.toml": task_to_toml(task)}, {Role.COLLECTOR: own})
+    return task
 
 
 def write_folder(

@@ -17,6 +17,7 @@ from aggregator.cli.options import (
 )
 from aggregator.cli.service import tokens
 from aggregator.cli.service.task_import import import_
+from aggregator.cli.service.task_in_band import bring
 from aggregator.cli.types import CIRCUITS, Parameters, takes_parameters, type_of
 from aggregator.dap.times import DAY
 from aggregator.errors import ParameterError
@@ -104,6 +105,15 @@ def new(
     ] = None,
     info: Annotated[str, typer.Option(help="What the task is for, in a few words.")] = "task",
     profile: OfProfile = "dap-18",
+    in_band: Annotated[
+        bool,
+        typer.Option(
+            "--in-band",
+            help="Make a task that comes with its first request: its id is the hash of its "
+            "configuration. There are no files for the aggregators; PRIO_COLLECTOR_TOKEN is the "
+            "token that was agreed on with the leader.",
+        ),
+    ] = False,
     insecure_http: InsecureHttp = False,
 ) -> None:
     """Make a task: the public task.toml and one file with secrets for each party.
@@ -119,7 +129,9 @@ def new(
         privacy_table,
         window_of,
         write_files,
+        write_files_in_band,
     )
+    from aggregator.dap.profile import Role
     from aggregator.dp.sensitivity import max_entry
     from aggregator.protocol.clear_text import check_endpoints
     from aggregator.protocol.provisioning import PARTIES
@@ -144,8 +156,12 @@ def new(
         **interval_of(start, duration, time_precision),
     )
     check_endpoints(task, insecure_http=insecure_http)
-    write_files(task, out)
-    names = ", ".join(f"{role.name.lower()}.toml" for role in PARTIES)
+    parties = PARTIES
+    if in_band:
+        task, parties = write_files_in_band(task, out), (Role.COLLECTOR,)
+    else:
+        write_files(task, out)
+    names = ", ".join(f"{role.name.lower()}.toml" for role in parties)
     print(f"{task.task_id}")
     print(f"wrote task.toml (public) and {names} (secret) to {out}", file=sys.stderr)
     print(describe_privacy(task), file=sys.stderr)
@@ -201,6 +217,7 @@ def add(
 
 
 app.command("import")(import_)
+app.command(cls=TaskCommand)(bring)
 
 
 @app.command("list")

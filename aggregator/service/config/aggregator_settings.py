@@ -140,6 +140,12 @@ class AggregatorSettings(ServiceSettings):
         "every task is accepted. With a budget for each (`prio population`), no task is "
         "outside a budget.",
     )
+    in_band_tasks: Path | None = Field(
+        None,
+        description="A TOML file, readable by its owner only, with what is agreed on with partners "
+        "whose tasks come with their first request (docs/operations/in-band.md). If not given, "
+        "only an operator adds tasks.",
+    )
     verification_threads: int | None = Field(
         None, ge=1, description="How many batches are verified at once; one per core if not given."
     )

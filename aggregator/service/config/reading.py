@@ -55,7 +55,7 @@ def read_settings(path: Path | None) -> AnySettings:
 
 
 _PATHS = (
-    *("database", "store_key_file", "token_file", "release_journal"),
+    *("database", "store_key_file", "token_file", "release_journal", "in_band_tasks"),
     *("tls_certificate", "tls_key", "client_ca", "peer_ca", "client_certificate", "client_key"),
 )
 """Settings that name files, relative to the service file's folder unless absolute."""

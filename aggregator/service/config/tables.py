@@ -18,6 +18,7 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
         "word_lists",
         "time_zone",
         "defer_jobs",
+        "in_band_tasks",
         "log_format",
         "retention_seconds",
     ),

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import httpx
 
 from aggregator.dap.urls import origin
+from aggregator.protocol.in_band import headers_of
 from aggregator.service.runtime import Runtime, ServedTask
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.leases import Leased
@@ -24,6 +25,7 @@ def helper_of(served: ServedTask, http: httpx.AsyncClient, attempts: int) -> Pee
         name="the helper",
         attempts=attempts,
         token_header=served.task.token_header,
+        headers=headers_of(served.task),
     )
 
 

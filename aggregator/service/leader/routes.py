@@ -14,6 +14,7 @@ from aggregator.dap.problems import (
     NameTaken,
     TooManyCollections,
     UnrecognizedCollectionJob,
+    UnrecognizedTask,
 )
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import Resource, location
@@ -24,7 +25,8 @@ from aggregator.service.config import POLL_SECONDS, LeaderSettings
 from aggregator.service.leader.answers_so_far import answers_so_far
 from aggregator.service.leader.upload_checks import MAX_REPORTS
 from aggregator.service.leader.uploads import Grouping, Uploads
-from aggregator.service.runtime import Runtime, ServedTask
+from aggregator.service.runtime import Runtime, ServedTask, UploadTerms
+from aggregator.service.runtime.in_band import check_id
 from aggregator.service.runtime.release_steps import try_delete_leftovers
 from aggregator.service.storage.batches.closed import closed_batches
 from aggregator.service.storage.engine.states import BatchState, CollectionJobState
@@ -103,7 +105,7 @@ class LeaderResources(AggregatorResources):
     async def upload(self, request: Request) -> Response:
         """Take reports; answer with those that were refused."""
         task_id = task_id_of(request)
-        task = (await self._runtime.upload_terms(task_id)).task
+        task = (await self._upload_terms(request, task_id)).task
         largest = MAX_REPORTS * report_sizes(task).report
         body = await read_body(
             request, UploadRequest.message, min(largest, self._settings.max_body_size)
@@ -114,6 +116,18 @@ class LeaderResources(AggregatorResources):
             return encoded_response(errors)
         request.scope[IS_TOLD_TOGETHER] = True  # by a line a second (`upload_log`)
         return empty_response()
+
+    async def _upload_terms(self, request: Request, task_id: TaskId) -> UploadTerms:
+        given, in_band = self._given(request), self._runtime.in_band
+        if given is not None:
+            check_id(task_id, given)
+        try:
+            return await self._runtime.upload_terms(task_id)
+        except UnrecognizedTask:
+            if given is None or in_band is None:
+                raise
+        await in_band.add(task_id, given, by_upload=True)
+        return await self._runtime.upload_terms(task_id)
 
     async def create_collection_job(self, request: Request) -> Response:
         """Make a job of a collector's request, or find the job that has exactly this request."""

@@ -26,6 +26,8 @@ class EndpointPaths:
                 else each.helper_aggregator_endpoint
                 for each in configurations
             ]
+            if self._runtime.in_band is not None:
+                endpoints += self._runtime.in_band.endpoints
             paths = {read_endpoint(each, "endpoint").path.rstrip("/") for each in endpoints}
             self._paths, self._version = frozenset(paths - {""}), version
         return self._paths

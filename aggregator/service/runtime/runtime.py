@@ -26,6 +26,7 @@ from aggregator.protocol.reports import CLOCK_SKEW_SECONDS
 from aggregator.protocol.requirements import Requirements, check_requirements
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_toml
+from aggregator.service.runtime.in_band import InBand
 from aggregator.service.runtime.key_rotation import (
     KeyRotation,
     advertised_keys,
@@ -152,6 +153,7 @@ class Runtime:
         journal: Journal | None = None,
         *,
         requirements: Requirements | None = None,
+        in_band: InBand | None = None,
         rotation: HpkeRotation = HpkeRotation(),  # noqa: B008  frozen
         clock_skew_seconds: int = CLOCK_SKEW_SECONDS,
         verification_threads: int | None = None,
@@ -165,11 +167,13 @@ class Runtime:
             entropy: Where noise and ephemeral keys are drawn from.
             journal: The journal of releases; without one no share leaves.
             requirements: What a task must promise.
+            in_band: Takes tasks that come with their first request; None: there are none.
             rotation: When HPKE keys change.
             clock_skew_seconds: How far ahead of the clock a report's time may lie.
             verification_threads: How many batches are verified at once; one per core by default.
         """
         self.role = role
+        self.in_band = in_band
         self.database = database
         self.clock = clock
         self.entropy = entropy

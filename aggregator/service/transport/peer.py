@@ -88,6 +88,7 @@ class Peer:
         seconds: float | None = None,
         only_problems_refuse: bool = False,
         token_header: TokenHeader = TokenHeader.AUTHORIZATION,
+        headers: Mapping[str, str] | None = None,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
     ) -> None:
         """Hold what all requests to one party share.
@@ -103,6 +104,7 @@ class Peer:
                 page of a proxy that cannot reach the party at the moment, and not for a refusal.
                 Only 413 (body too large) always counts as a refusal.
             token_header: Where the token is shown.
+            headers: Headers of each request.
             sleep: Waits between attempts.
         """
         self._http = http
@@ -114,6 +116,7 @@ class Peer:
         self._seconds = seconds or http.timeout.read or math.inf
         self._only_problems_refuse = only_problems_refuse
         self._token_header = token_header
+        self._headers = headers or {}
         self._sleep = sleep
 
     @override
@@ -170,7 +173,7 @@ class Peer:
     ) -> Answer:
         url = self._resource(target)
         # A few compressed bytes could expand to any number.
-        headers = {**(more or {}), "accept-encoding": "identity"}
+        headers = {**self._headers, **(more or {}), "accept-encoding": "identity"}
         if media_type is not None:
             headers["content-type"] = media_type
         if self._token is not None:

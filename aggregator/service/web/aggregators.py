@@ -7,10 +7,12 @@ from typing import TypeVar
 from fastapi import Request, Response
 
 from aggregator.dap.ids import Identifier
-from aggregator.dap.problems import NotNamedByCaller, Problem
+from aggregator.dap.problems import NotNamedByCaller, Problem, UnrecognizedTask
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import Resource, resources_of
+from aggregator.protocol.in_band import HEADER, configuration_in
 from aggregator.service.runtime import Runtime, ServedTask
+from aggregator.service.runtime.in_band import check_id
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.telemetry.tracing import note
 from aggregator.service.web.auth import require_token
@@ -70,11 +72,31 @@ class AggregatorResources:
         return encoded_response(await self._runtime.configs(), {"Cache-Control": max_age})
 
     async def _authorised(self, request: Request) -> ServedTask:
-        """Return the task of a request whose sender has shown a valid token for it."""
-        task_id = task_id_of(request)
+        """Return the task of a request whose sender has shown a valid token for it.
+
+        If the request brings the task, that is the token which was agreed on with its partner.
+        """
+        task_id, given, in_band = task_id_of(request), self._given(request), self._runtime.in_band
+        hashes = stored = await self._runtime.caller_token_hashes(task_id)
+        if not stored and in_band is not None:
+            hashes = in_band.caller_hashes(given)
         # Checked before anything about the task is revealed, even whether it exists.
-        require_token(request, await self._runtime.caller_token_hashes(task_id))
+        require_token(request, hashes)
+        if given is not None:
+            check_id(task_id, given)
+        if not stored:
+            if given is None or in_band is None:
+                raise UnrecognizedTask("no such task here", task_id)
+            await in_band.add(task_id, given, by_upload=False)
+            # A task that we have may have other tokens, or none that are valid.
+            require_token(request, await self._runtime.caller_token_hashes(task_id))
         return await self._runtime.task(task_id)
+
+    def _given(self, request: Request) -> bytes | None:
+        """Return the configuration that a request brings, if tasks may come in band."""
+        if self._runtime.in_band is None:
+            return None
+        return configuration_in(request.headers.getlist(HEADER))
 
     async def _named(self, request: Request, kind: Kind) -> tuple[ServedTask, bytes]:
         """Return the task of a request to create a resource, and the id that its sender chose."""

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import bindparam, func, insert, select, update
 
 from aggregator.dap.ids import encode_base64url
 from aggregator.protocol.task_file import permits_in
@@ -35,6 +35,7 @@ _TOGETHER = _PUBLIC.where(
     .where(_NAMED_ONE.c.task_id == bindparam("task_id"))
     .scalar_subquery(),
 )
+_COUNTED = select(func.count(tables.tasks.c.id)).where(_SERVED)
 _WITH_SECRETS = _PUBLIC.add_columns(
     tables.tasks.c.verify_key, tables.tasks.c.verify_key_id, tables.tasks.c.peer_token
 ).where(_SERVED)
@@ -163,6 +164,11 @@ def list_tasks(tx: Transaction) -> list[PublicTask]:
     """Return all tasks, oldest first, except forgotten ones."""
     rows = tx.connection.execute(_PUBLIC.where(_SERVED).order_by(tables.tasks.c.id))
     return [PublicTask(*row) for row in rows]
+
+
+def count_tasks(tx: Transaction) -> int:
+    """Return how many tasks there are, except forgotten ones."""
+    return int(tx.connection.execute(_COUNTED).scalar_one())
 
 
 def list_all_tasks(tx: Transaction) -> list[PublicTask]:

@@ -12,6 +12,7 @@ from aggregator.dap.ids import encode_base64url
 from aggregator.dap.profile import BatchMode
 from aggregator.dap.task import TaskConfiguration, task_extensions
 from aggregator.dap.times import Interval
+from aggregator.protocol.in_band import id_of
 from aggregator.service.storage.tasks.tasks import get_task
 from tests.support.commands import Done, run_here, service_text
 from tests.support.tasks import NO_NOISE, TASK_ID, collector_keypair, make_task
@@ -52,6 +53,18 @@ def imported(config: Path, configuration: str, *more: str, privacy: str = "mecha
     given = [text for name, value in arguments.items() for text in (name, value)]
     chosen = ["--privacy", privacy] if privacy else []
     return run_here("task", "import", "--config", config, *given, *chosen, *more)
+
+
+def test_the_id_of_a_task_is_its_configurations_hash_if_none_is_given(tmp_path: Path) -> None:
+    done = run_here(
+        *("task", "import", "--config", config_of(tmp_path, "helper")),
+        *("--configuration", encode(THEIRS).hex()),
+        *("--collector-config", encode_base64url(encode(collector_keypair().config))),
+        *("--max-reports", "1000", "--verify-key", KEY, "--leader-token", TOKEN),
+        *("--privacy", "mechanism=None"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{id_of(encode(THEIRS))}  fingerprint ")
 
 
 @pytest.mark.parametrize("role", ["leader", "helper"])
