@@ -300,9 +300,9 @@ def test_the_command_sends_one_persons_measurements_and_later_what_waits(
     file, state = tmp_path / "task.toml", tmp_path / "state"
     file.write_text(task_to_toml(task))
     for measurements, said in (
-        (["1"], "1 reports are"),
+        (["1"], "1 report is"),
         (["1"], "1 allowed"),
-        ([], "1 reports are"),
+        ([], "1 report is"),
     ):
         done = run_here("upload", file, *measurements, "--person", "17", "--state", state)
         assert said in done.stderr, done
