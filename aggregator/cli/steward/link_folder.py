@@ -22,13 +22,10 @@ if TYPE_CHECKING:
 
     from aggregator.protocol.task import Task
     from aggregator.steward.survey.invitations import Invitations, Windows
+    from aggregator.steward.survey.qr_codes import Printed
 
 KEY, LIST, CARDS = "key", "permits.list", "cards.html"
 
-_CARD = (
-    "One answer counts for this link. It is yours alone, and nobody knows that you drew it. Scan "
-    "the code with a phone, or type the address:"
-)
 SHUFFLE = "Cut the cards out, shuffle them, and let people draw. Keep no list of who drew which."
 
 
@@ -89,7 +86,7 @@ def _write_list(out: Path, made: "Invitations", tasks: "Sequence[Task]") -> None
 
 def write_cards(
     out: Path,
-    title: str,
+    said: "Sequence[Printed]",
     tasks: "Sequence[Task]",
     page: str,
     invited: "Sequence[Windows]",
@@ -103,7 +100,7 @@ def write_cards(
     links, lists = cards(tasks, page, invited, SystemEntropy())
     with folder_made_whole(out) as folder:
         (folder / LIST).write_bytes(write_lists(lists))
-        _private(folder / CARDS, printed_links(title, _CARD, links, note=SHUFFLE))
+        _private(folder / CARDS, printed_links(said, links, note=SHUFFLE))
 
 
 def list_again(out: Path, tasks: "Sequence[Task]") -> None:

@@ -14,11 +14,13 @@ from aggregator.clock import SystemClock
 from aggregator.errors import ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from aggregator.cli.local.folder import LocalFolder
+    from aggregator.client.survey.asked_survey import AskedSurvey
     from aggregator.protocol.task import Task
     from aggregator.steward.survey.invitations import Windows
+    from aggregator.steward.survey.qr_codes import Printed
 
 _WHO_MAKES = (
     "Whoever has the links can use those that nobody else uses, and can see, together with an "
@@ -110,7 +112,7 @@ def invite(
     from aggregator.steward.survey.invitations import domains_of
 
     public, folder = public_file(file, up)
-    title, tasks = _tasks_in(public)
+    asked, tasks = _tasks_in(public)
     domains_of(tasks)  # refuses a survey that counts no links
     if out is None:
         raise ParameterError("out: missing")
@@ -148,7 +150,7 @@ def invite(
             link_folder.write(out, kept.of(tasks, invited), tasks, rows)
         elif cards:
             address = _page(page, folder, public)
-            link_folder.write_cards(out, title, tasks, address, invited)
+            link_folder.write_cards(out, _on_cards(public, asked, tasks), tasks, address, invited)
         else:
             link_folder.begin(out, tasks, _page(page, folder, public), invited, rows)
         _say_next(out, folder, is_named=not cards)
@@ -161,17 +163,30 @@ def _check(faults: "Mapping[str, bool]") -> None:
             raise ParameterError(said)
 
 
-def _tasks_in(file: Path) -> "tuple[str, list[Task]]":
-    """Return what is asked, and all tasks: of a survey, or of a file of other tasks."""
+def _tasks_in(file: Path) -> "tuple[AskedSurvey | None, list[Task]]":
+    """Return a survey and all its tasks, or the tasks of a file without a survey."""
     from aggregator.cli.files import read_tasks
     from aggregator.client.text import SURVEY
 
     if file.name != SURVEY:
         tasks = read_tasks(file)
         if not any(task.meaning for task in tasks):
-            return tasks[0].title, tasks
-    asked, meaning = answerable(file)
-    return meaning.title, asked.tasks
+            return None, tasks
+    asked, _ = answerable(file)
+    return asked, asked.tasks
+
+
+def _on_cards(
+    public: Path, asked: "AskedSurvey | None", tasks: "Sequence[Task]"
+) -> "list[Printed]":
+    from aggregator.cli.steward.survey_form import wording_beside
+    from aggregator.steward.survey import Meaning
+    from aggregator.steward.survey.qr_codes import in_each_language
+    from aggregator.steward.survey.wording import Wording
+
+    wording = None if asked is None else wording_beside(public, asked)
+    title = tasks[0].title if asked is None else Meaning.from_json(asked.meaning).title
+    return in_each_language(wording or Wording(), title, "card", "scan")
 
 
 def _windows(task: "Task", first: str | None, count: int | None) -> "Windows":

@@ -11,8 +11,6 @@ from aggregator.cli.steward.survey_tasks import MaybeTaskFile, answerable
 from aggregator.errors import ParameterError
 from aggregator.written_times import IN_UTC
 
-_TEXT = "Scan the code with a phone, or type the address:"
-
 
 def sheet(
     file: MaybeTaskFile = None,
@@ -26,7 +24,13 @@ def sheet(
             help="Where the survey's page is; if not given, where the `prio up` serves it.",
         ),
     ] = None,
-    text: Annotated[str, typer.Option(help="What the sheet says above the code.")] = _TEXT,
+    text: Annotated[
+        str | None,
+        typer.Option(
+            help="What the sheet says above the code; if not given, what to do with it, in all "
+            "languages of the survey."
+        ),
+    ] = None,
     up: Up = None,
 ) -> None:
     """Make a sheet to print: the survey's title, its link and the link as a QR code.
@@ -36,7 +40,7 @@ def sheet(
     """
     from aggregator.cli.local.folder import public_file
     from aggregator.dap.urls import read_resource
-    from aggregator.steward.survey.qr_codes import printed_links, qr_code
+    from aggregator.steward.survey.qr_codes import Printed, in_each_language, printed_links, qr_code
     from aggregator.steward.survey.wording import Wording
 
     public, folder = public_file(file, up)
@@ -53,10 +57,14 @@ def sheet(
         return
     wording, below = wording_beside(public, asked) or Wording(), []
     language = wording.language
+    if text is None:
+        said = in_each_language(wording, meaning.title, "scan")
+    else:
+        said = [Printed(meaning.title, text, language, wording.words_of(language)["dir"])]
     if wording.about.organiser:
         below.append(f"{wording.words_of(language)['asked_by']}: {wording.about.organiser}")
     if asked.first.closes is not None:
         until = "Open until" if language.partition("-")[0] == "en" else "→"
         below.append(f"{until} {IN_UTC.moment(asked.first.closes)}")
-    page = printed_links(meaning.title, text, [link], language, below=below)
+    page = printed_links(said, [link], below=below)
     out.write_text(page, "utf-8")

@@ -5,10 +5,14 @@ Whoever draws a code knows its link, so it is drawn here, by a library, and noth
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
 
 from aggregator.errors import ParameterError
 from aggregator.service.web.pages.frame import confined
 from aggregator.service.web.pages.html import Html, isolated, join, tag
+
+if TYPE_CHECKING:
+    from aggregator.steward.survey.wording import Wording
 
 MOST_BYTES = 2_331
 """The bytes of the largest code of which 15 % may be unreadable (ISO/IEC 18004, level M)."""
@@ -24,6 +28,7 @@ main{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,8cm),1fr
 section{break-inside:avoid;padding:1cm .75cm;text-align:center;outline:1px dashed #767676}
 h1,h2{font-size:1.2rem;line-height:1.2;margin:0 0 .5rem}
 p{margin:.5rem 0}
+div+div{margin-top:1rem}
 svg{width:min(100%,5cm);height:auto}
 code{font:.85rem/1.4 ui-monospace,monospace}
 .alone{display:block;max-width:19cm;margin:auto}
@@ -34,6 +39,28 @@ code{font:.85rem/1.4 ui-monospace,monospace}
 @media print{.note{display:none}}
 @page{margin:1cm}
 """
+
+
+class Printed(NamedTuple):
+    """What stands above a code, in one language and its direction, `ltr` or `rtl`."""
+
+    title: str
+    text: str
+    lang: str = "en"
+    direction: str = "ltr"
+
+
+def in_each_language(wording: "Wording", title: str, *names: str) -> list[Printed]:
+    """Return a survey's title, and strings of its page by their names, in all its languages."""
+    return [
+        Printed(its_title, " ".join([words[name] for name in names]), language, words["dir"])
+        for its_title, language, words in zip(
+            wording.titles(title),
+            wording.languages,
+            map(wording.words_of, wording.languages),
+            strict=True,
+        )
+    ]
 
 
 def qr_code(link: str) -> Html:
@@ -77,22 +104,18 @@ def _runs(row: Iterable[int]) -> Iterator[tuple[int, int]]:
 
 
 def printed_links(
-    title: str,
-    text: str,
+    said: Sequence[Printed],
     links: Sequence[str],
-    lang: str = "en",
     note: str = "",
     below: Sequence[str] = (),
 ) -> str:
     """Return a page to print: a sheet for one link, or a card to cut out for each of several.
 
     Args:
-        title: What the links are for.
-        text: What to do with a link.
+        said: What the links are for and what to do with one, in one or more languages.
         links: The links, in the order of the cards.
-        lang: The language of the words.
-        note: What whoever prints the cards is told, on the screen only.
-        below: Lines below each link.
+        note: What whoever prints the cards is told in English, on the screen only.
+        below: Lines below each link, in the first language.
 
     Raises:
         ParameterError: There is no link, or one that no code can hold.
@@ -103,14 +126,19 @@ def printed_links(
     cards = [
         tag(
             "section",
-            tag("h1" if number == 0 else "h2", isolated(title)),
-            tag("p", isolated(text)),
+            *(_above(each, is_first=not number and each is said[0]) for each in said),
             qr_code(link),
             tag("p", tag("code", link, dir="ltr")),
             *(tag("p", isolated(line)) for line in below),
         )
         for number, link in enumerate(links)
     ]
-    told = [tag("p", isolated(note), class_="note")] if note else []
+    told = [tag("p", isolated(note), class_="note", lang="en", dir="ltr")] if note else []
     main = tag("main", *cards, class_="alone" if alone else None)
-    return confined(title, join([*told, main]), _STYLE, lang)
+    return confined(said[0].title, join([*told, main]), _STYLE, said[0].lang)
+
+
+def _above(said: Printed, *, is_first: bool) -> Html:
+    heading = tag("h1" if is_first else "h2", isolated(said.title))
+    text = tag("p", isolated(said.text))
+    return tag("div", heading, text, lang=said.lang, dir=said.direction)

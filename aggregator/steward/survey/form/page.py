@@ -42,8 +42,10 @@ _OF_PLACES = (
     "asked_by",
     "contact",
     "privacy",
+    "card",
+    "scan",
 )
-"""How strings begin that nothing says but a place of the page."""
+"""How strings begin that nothing says but a place of the page, or what is printed."""
 
 _POLICY = re.compile(r'<meta http-equiv="content-security-policy" content="([^"]*)">')
 

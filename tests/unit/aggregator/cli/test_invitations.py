@@ -15,6 +15,7 @@ from aggregator.protocol.permit_codes import secret_of
 from aggregator.protocol.permit_lists import PermitList, read_lists, read_replacements
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_to_toml
+from aggregator.steward.survey.form.translations import shipped
 from tests.support.commands import Done, run_here
 from tests.support.permitted import permitted
 from tests.support.signed import signed_task
@@ -201,6 +202,31 @@ def test_cards_keep_no_key_no_number_and_no_order(folder: Path) -> None:
     listed = lists(folder)[task.permits.domain].windows[window]
     assert listed == sorted(entries(task, each, range(window, window + 1))[0] for each in codes)
     assert "no links whose key was kept" in invite(folder, "--again", "1").stderr
+
+
+TRANSLATED = f"""language = "de"
+{SURVEY}
+[translations.ar]
+title = "الزيارات"
+[translations.ar.question.department]
+text = "القسم"
+labels = ["الجراحة", "الطب"]
+[translations.ar.question.word]
+text = "ماذا يؤلمك"
+"""
+
+
+def test_cards_speak_all_languages_of_the_survey(tmp_path: Path) -> None:
+    assert new(tmp_path, TRANSLATED).returncode == 0
+    invite(tmp_path, "--count", "2", "--cards", "--page", PAGE)
+    page = (tmp_path / "links/cards.html").read_text("utf-8")
+    for language, direction, title in (("de", "ltr", "Visits"), ("ar", "rtl", "الزيارات")):
+        words = shipped(language)
+        head = f'<div lang="{language}" dir="{direction}">'
+        said = f"{words['card']} {words['scan']}"
+        found = re.findall(f"{head}<h[12]><bdi>{title}</bdi></h[12]><p><bdi[^>]*>{said}<", page)
+        assert len(found) == 2, language
+    assert shipped("en")["card"] not in page
 
 
 def test_a_panel_that_rotates_has_links_for_its_own_windows(folder: Path) -> None:

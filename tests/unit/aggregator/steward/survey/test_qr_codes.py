@@ -8,7 +8,8 @@ import segno
 from aggregator.cli.local.folder import LocalFolder
 from aggregator.errors import ParameterError
 from aggregator.protocol.task_file import task_to_toml
-from aggregator.steward.survey.qr_codes import MOST_BYTES, printed_links, qr_code
+from aggregator.steward.survey.form.translations import shipped
+from aggregator.steward.survey.qr_codes import MOST_BYTES, Printed, printed_links, qr_code
 from tests.support.commands import run_here
 from tests.support.surveys import VISITS, department, task_of
 
@@ -46,18 +47,18 @@ def test_a_link_that_no_code_holds_is_refused(link: str) -> None:
 def test_a_sheet_has_one_link_and_cards_have_each_their_own() -> None:
     links = [f"{LINK}#{number}" for number in range(3)]
     sheet, cards = (
-        printed_links("A & B", "Scan:", links[:1]),
-        printed_links("A & B", "Scan:", links),
+        printed_links([Printed("A & B", "Scan:")], links[:1]),
+        printed_links([Printed("A & B", "Scan:")], links),
     )
     assert (sheet.count("<svg"), cards.count("<svg")) == (1, 3)
     assert all(cards.count(f'<code dir="ltr">{link}</code>') == 1 for link in links)
     assert "A &amp; B" in sheet
     with pytest.raises(ParameterError, match="link: there is none to print"):
-        printed_links("A", "Scan:", [])
+        printed_links([Printed("A", "Scan:")], [])
 
 
 def test_a_sheet_loads_nothing_and_says_so() -> None:
-    sheet = printed_links("Visits", "Scan:", [LINK])
+    sheet = printed_links([Printed("Visits", "Scan:")], [LINK])
     assert "default-src &#x27;none&#x27;" in sheet
     assert not re.search(r"(src|href)=\"(?!data:,)|url\(|@import|<script", sheet)
 
@@ -77,14 +78,21 @@ def test_the_command_makes_a_sheet_or_the_code_alone(tmp_path: Path) -> None:
     run_here("survey", "sheet", task, "--link", LINK, "--out", code)
     assert code.read_text("utf-8") == qr_code(LINK)
     until = ["Open until 2027-11-01 00:00 UTC"]
-    assert sheet.read_text("utf-8") == printed_links("Visits", said, [LINK], below=until)
+    assert sheet.read_text("utf-8") == printed_links([Printed("Visits", said)], [LINK], below=until)
 
 
 @pytest.mark.parametrize(
     ("language", "lines"),
     [
         ("en", ("Asked by: A &amp; B hospital", "Open until 2027-11-01 00:00 UTC")),
-        ("fr", ("Enquête menée par: A &amp; B hospital", "→ 2027-11-01 00:00 UTC")),
+        (
+            "fr",
+            (
+                "Enquête menée par: A &amp; B hospital",
+                "→ 2027-11-01 00:00 UTC",
+                shipped("fr")["scan"],
+            ),
+        ),
     ],
 )
 def test_a_sheet_says_who_asks_and_until_when(
