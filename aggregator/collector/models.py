@@ -159,6 +159,9 @@ class Figure(DocumentModel):
 
     window: str
     reports: int
+    invited: int | None = Field(
+        None, description="How many people were invited to the window, where a list says so."
+    )
     collection_id: str
     shows: str = Field(description="What kind of figure, such as count or mean.")
     label: str

@@ -34,8 +34,10 @@ from aggregator.collector.documents import (
     with_post_processing,
 )
 from aggregator.collector.driver import Driver
+from aggregator.collector.invited import PermitLists
 from aggregator.collector.openapi import described, naming_a_batch
 from aggregator.collector.pages.access import Access
+from aggregator.collector.pages.readings import Readings
 from aggregator.collector.pages.routes import HOME, Pages
 from aggregator.collector.pages.session import Sessions
 from aggregator.collector.pages.word_lists import WordLists
@@ -159,6 +161,7 @@ def create_collector_app(
     public: Sequence[APIRouter] = (),
     word_lists: Path | None = None,
     times: Times = IN_UTC,
+    permit_lists: Path | None = None,
 ) -> FastAPI:
     """Return the Collector's application.
 
@@ -173,6 +176,7 @@ def create_collector_app(
         public: Routes that are served to anybody, without a token.
         word_lists: The folder of word lists that pages try on text questions.
         times: How pages write times, and in which zone.
+        permit_lists: The folder of lists by which pages say how many were invited.
     """
 
     def authorize(request: Request) -> None:
@@ -198,7 +202,8 @@ def create_collector_app(
     )
     leaders_word = LeadersWord(driver.answers_so_far, SystemClock(), times)
     lists = WordLists(word_lists)
-    pages = Pages(database, api.begin, api.abandon, access, lists, times, leaders_word)
+    readings = Readings(times, PermitLists(permit_lists))
+    pages = Pages(database, api.begin, api.abandon, access, lists, readings, leaders_word)
     mounted = [guest.router(access.admit) for guest in guests]
     return create_app(
         "collector",

@@ -41,6 +41,7 @@ class CollectorService:
         guests: Pages of others.
         word_lists: The folder of strings that are tried.
         times: How pages write times.
+        permit_lists: The folder of lists of who was invited.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class CollectorService:
         guests: Sequence[Guest] = (),
         word_lists: Path | None = None,
         times: Times = IN_UTC,
+        permit_lists: Path | None = None,
     ) -> None:
         self.file = folder / "collector.sqlite"
         upgraded(f"sqlite:///{self.file}")
@@ -68,6 +70,7 @@ class CollectorService:
             guests,
             word_lists=word_lists,
             times=times,
+            permit_lists=permit_lists,
         )
         for task in tasks:
             put_task(self.database, task)

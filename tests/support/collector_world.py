@@ -58,10 +58,17 @@ class CollectorWorld(CollectorService):
         guests: Sequence[Guest] = (),
         word_lists: Path | None = None,
         times: Times = IN_UTC,
+        permit_lists: Path | None = None,
     ) -> None:
         clock = ManualClock(seconds(NOW))
         super().__init__(
-            folder, *tasks, clock=clock, guests=guests, word_lists=word_lists, times=times
+            folder,
+            *tasks,
+            clock=clock,
+            guests=guests,
+            word_lists=word_lists,
+            times=times,
+            permit_lists=permit_lists,
         )
 
     def add(self, task: Task) -> None:

@@ -178,6 +178,7 @@ async def _service(settings: "CollectorSettings", check: "StoreCheck") -> "Async
                 [module_router()],
                 settings.word_lists,
                 settings.times,
+                settings.permit_lists,
             )
             scheduler = Scheduler(
                 database, driver, settings.schedule, http, SystemClock(), SystemEntropy()

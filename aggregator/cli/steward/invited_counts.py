@@ -1,12 +1,11 @@
 """How many of those who were invited answered, window by window: N of P, beside every result."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aggregator.cli.files import named
 from aggregator.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -35,23 +34,22 @@ def invited_counts(
     """Return the counts of the windows that were collected of a survey's own task.
 
     What lists have more than once counts once. Raises `ParameterError` if the survey is not by
-    invitation, or a list is of another one.
+    invitation, or no list is of it.
     """
+    from aggregator.collector.invited import invited_to, permits_in
+
     if files is None:
         return []
     task = asked.task
     if task is None or task.permits is None:
         raise ParameterError("invited: the survey has no report that counts by invitation")
-    entries: dict[int, set[bytes]] = {}
-    for file in files:
-        for window, some in _entries(file, task.permits.domain).items():
-            entries.setdefault(window, set()).update(some)
+    permits = permits_in(files)
+    if task.permits.domain not in permits:
+        raise ParameterError("invited: the list is of another survey")
     counts = []
     for each in found:
-        window = task.permit_window_at(task.time(int(each.start.timestamp())))
-        people = len(entries.get(window, ()))
-        invited = people // task.policy.max_reports_per_person
-        counts.append((each.start, each.batch().report_count, invited))
+        people = invited_to(task, int(each.start.timestamp()), permits) or 0
+        counts.append((each.start, each.batch().report_count, people))
     return counts
 
 
@@ -70,18 +68,3 @@ def invited_document(counts: Sequence[Count]) -> dict[str, object]:
         for start, answers, people in counts
     ]
     return {"invited": shown} if counts else {}
-
-
-def _entries(file: Path, domain: bytes) -> Mapping[int, Sequence[bytes]]:
-    from aggregator.codec import DecodeError
-    from aggregator.protocol.permit_lists import read_lists
-
-    try:
-        lists = read_lists(file.read_bytes())
-    except DecodeError as error:
-        raise ParameterError(f"invited: {file}: {error}") from None
-    with named(file):
-        for each in lists:
-            if each.domain == domain:
-                return each.windows
-        raise ParameterError("invited: the list is of another survey")

@@ -71,7 +71,7 @@ def about(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str
     cost = None if survey is None else in_short(survey, asked)
     content = [
         tag("p", tag("a", "The question", href=asked.address(result=shown.name))),
-        tag("p", f"{shown.period}; {counted(shown.batch.report_count, 'report')}."),
+        tag("p", f"{shown.period}; {shown.reports}."),
         tag("h2", "What is guaranteed"),
         tag("p", f"A person pays {cost}", class_="big") if cost else None,
         tag("p", promise(shown.result), class_=None if cost else "big"),

@@ -146,7 +146,7 @@ def _period(results: Sequence[Reading]) -> list[Html | str]:
     if not results:
         return ["No result yet. "]
     latest = results[-1]
-    said = [unbroken(latest.period), f"; {counted(latest.batch.report_count, 'report')}"]
+    said = [unbroken(latest.period), f"; {latest.reports}"]
     if len(results) > 1:
         said += ["; compared with ", unbroken(results[-2].period)]
     return [*said, ". "]

@@ -75,7 +75,7 @@ def question(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[
         tag(
             "p",
             unbroken(shown.period),
-            f"; {counted(shown.batch.report_count, 'report')}, as the leader counts them. ",
+            f"; {shown.reports}, as the leader counts them. ",
             f"A person pays {cost}. " if cost else f"{promise(shown.result)}. ",
             tag("a", "About this number", href=asked.address("/about", result=shown.name)),
             class_="soft",

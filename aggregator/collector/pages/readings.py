@@ -13,6 +13,7 @@ from functools import cached_property
 
 from aggregator.collector import store
 from aggregator.collector.documents import Document, collection_document
+from aggregator.collector.invited import PermitLists, invited_to
 from aggregator.collector.pages.asked import Asked, asked_of
 from aggregator.collector.pages.changes import Changed, changed
 from aggregator.collector.results import Batch, Noised, Range, Shown, shown
@@ -26,7 +27,7 @@ from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.web.pages.charts import Mark
 from aggregator.steward.survey import Figure, Sums
-from aggregator.written_times import Times
+from aggregator.written_times import Times, counted
 
 SHOWN_WINDOWS = 60
 """The most results of one question that a page shows; the newest ones."""
@@ -81,10 +82,14 @@ class Estimate:
 
 @dataclasses.dataclass(frozen=True)
 class Reading:
-    """One finished collection of a question, with its document as the API shows it."""
+    """One finished collection of a question, with its document as the API shows it.
+
+    `invited` is how many people were invited to its window; None if no list says so.
+    """
 
     asked: Asked
     document: Document
+    invited: int | None = None
 
     @property
     def name(self) -> str:
@@ -133,6 +138,12 @@ class Reading:
     def period(self) -> str:
         """Its time for a reader."""
         return self.asked.period(*self.bounds)
+
+    @property
+    def reports(self) -> str:
+        """How many reports it is of, and of how many people who were invited."""
+        said = counted(self.batch.report_count, "report")
+        return said if self.invited is None else f"{said} of {self.invited:,} invited"
 
     @cached_property
     def _sums(self) -> Sums | None:
@@ -246,6 +257,8 @@ class Reading:
             "reports": self.batch.report_count,
             "collection_id": self.name,
         }
+        if self.invited is not None:
+            named["invited"] = self.invited
         return [named | each.row for each in self.estimates]
 
     def _bound(self, name: str, otherwise: int) -> int:
@@ -260,9 +273,10 @@ class Readings:
     Several threads may read at once: if two compute the same figures, they get the same.
     """
 
-    def __init__(self, times: Times) -> None:
-        """Show times as `times` writes them."""
+    def __init__(self, times: Times, lists: PermitLists = PermitLists(None)) -> None:  # noqa: B008  of nothing
+        """Show times as `times` writes them, and who was invited as lists say."""
         self.times = times
+        self._lists = lists
         self._kept: OrderedDict[tuple[bytes, int], Reading] = OrderedDict()
         self._changed: OrderedDict[tuple[str, str, int], Changed | None] = OrderedDict()
 
@@ -311,8 +325,12 @@ class Readings:
         """Return a finished collection of a question."""
         key = stored.collection_id, asked.place
         found = self._kept.get(key)
-        if found is None:
-            found = Reading(asked, collection_document(asked.task, stored))
+        invited = None
+        if asked.task.permits is not None:
+            found = found or Reading(asked, collection_document(asked.task, stored))
+            invited = invited_to(asked.task, found.start, self._lists.permits())
+        if found is None or found.invited != invited:
+            found = Reading(asked, collection_document(asked.task, stored), invited)
             self._kept[key] = found
             while len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)

@@ -51,7 +51,6 @@ from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.web.pages.charts import Chart, standalone
 from aggregator.service.web.pages.frame import HEADERS
 from aggregator.service.web.pages.html import tag
-from aggregator.written_times import Times
 
 HOME = (("/", "Overview"), ("/docs", "For programs"))
 """The first links of the navigation."""
@@ -80,14 +79,14 @@ class Pages:
         abandon: Abandon,
         access: Access,
         lists: WordLists,
-        times: Times,
+        readings: Readings,
         leaders_word: LeadersWord,
     ) -> None:
         self._database = database
         self._begin, self._abandon = begin, abandon
         self._access = access
         self._leaders_word = leaders_word
-        self._readings = Readings(times)
+        self._readings = readings
         self._words = WordPages(database, self._readings, access, lists)
         self._synthetic = SyntheticPages(database, self._readings, access)
         self._drawing = CapacityLimiter(1)  # neither matplotlib nor `warnings` is made for threads

@@ -17,7 +17,6 @@ from aggregator.dp.utility import PERCENT
 from aggregator.service.storage.engine.states import CollectionState
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.web.pages.html import isolated, tag
-from aggregator.written_times import counted
 
 _MOST_BARS = 16
 """The most bars that one page of paper has room for."""
@@ -45,7 +44,7 @@ def sheet(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str
             "p",
             isolated(f"{asked.survey}, ") if asked.survey else None,
             unbroken(shown.period),
-            f". {counted(shown.batch.report_count, 'report')}",
+            f". {shown.reports}",
             f"; {PERCENT} intervals are for the noise alone, which both aggregators added so that "
             "no answer can be told. "
             if shown.intervals

@@ -53,6 +53,12 @@ class CollectorSettings(ServiceSettings):
         "at most 2^20. The pages try them on [what people wrote](text.md#on-pages). Read each "
         "time one is tried.",
     )
+    permit_lists: Path | None = Field(
+        None,
+        description="A folder of lists of [personal links](invitations.md), each a file NAME.list "
+        "as `prio survey invite` wrote it (permits.list under any name). Pages and their files "
+        "then say how many were invited. Read again when a file changes.",
+    )
     time_zone: TimeZone = Field(
         "UTC",
         description="The time zone in which pages show times and read them from forms, such as "

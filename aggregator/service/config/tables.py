@@ -16,6 +16,7 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
         "health_listen",
         "allowed_hosts",
         "word_lists",
+        "permit_lists",
         "time_zone",
         "defer_jobs",
         "in_band_tasks",
