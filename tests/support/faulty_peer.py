@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Self
 
@@ -143,15 +142,20 @@ class FaultyPeer:
             protocol_version = "HTTP/1.1"
 
             def do_any(self) -> None:
-                with suppress(OSError, httpx.TransportError):  # somebody has had enough
-                    assert self.path.startswith(f"/{prefix}" if behind else "http://")
-                    self.path = self.path.removeprefix(prefix and f"/{prefix}")
-                    call = Call(self, behind, ended)
-                    if behind and self.path.endswith("hpke_config"):
-                        call.pass_on()
-                        return
-                    peer.calls += 1
-                    peer.fault(call)
+                try:
+                    self._answer()
+                except (OSError, httpx.TransportError):  # somebody has had enough, or is away
+                    self.close_connection = True
+
+            def _answer(self) -> None:
+                assert self.path.startswith(f"/{prefix}" if behind else "http://")
+                self.path = self.path.removeprefix(prefix and f"/{prefix}")
+                call = Call(self, behind, ended)
+                if behind and self.path.endswith("hpke_config"):
+                    call.pass_on()
+                    return
+                peer.calls += 1
+                peer.fault(call)
 
             do_GET = do_POST = do_DELETE = do_OPTIONS = do_any  # noqa: N815 - as it calls them
 
