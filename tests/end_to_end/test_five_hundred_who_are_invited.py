@@ -84,7 +84,7 @@ def everybody_answers(world: World, browser: Browser) -> None:
     half = size.swapped // 2
     codes[:half], codes[-half:] = codes[-half:], codes[:half]  # have each other's link
     in_chromium, rest = codes[: size.in_chromium], codes[size.in_chromium :]
-    twice = codes[: size.twice // 2] + rest[: size.twice - size.twice // 2]
+    twice = in_chromium[: size.twice // 2] + rest[: size.twice // 2]
     at = len(rest) // 2
     with ThreadPoolExecutor(6) as threads:
         works = [
@@ -106,7 +106,7 @@ def everybody_answers(world: World, browser: Browser) -> None:
         devices = Chromium(world, browser)
         for code in in_chromium:
             devices.answer(code, *(EITHER if code in twice else (COUNTED,)))
-        for code in rest[-size.twice // 2 :]:
+        for code in rest[-(size.twice // 2) :]:
             works[1].result()
             devices.answer(code, USED)
         for work in works:
