@@ -3,7 +3,7 @@
 They are in tasks of their own, of people of their own, so nothing of the survey itself is spent.
 """
 
-import secrets
+import hashlib
 import shlex
 from contextlib import closing
 from datetime import UTC, datetime
@@ -76,10 +76,9 @@ def rehearse(
     survey = survey_in(file, read_text(file))
     check_people(survey, people)
     now = datetime.fromtimestamp(SystemClock().now(), UTC)
-    nobody = f"made-up people {secrets.token_hex(4)}"
-    rehearsal = rehearsal_of(survey, now, windows, nobody)
+    rehearsal = rehearsal_of(survey, now, windows, nobody(survey.title))
     place = folder.rehearsals / place_of(folder, survey).name
-    public = _taken_part(folder, rehearsal, place)
+    public = taken_part(folder, rehearsal, place)
     starts = past_windows(rehearsal, now)
     print(f"made-up answers of {people:,} people to {survey.title} in {_windows(starts)}")
     _upload(public, rehearsal, people, starts)
@@ -90,11 +89,19 @@ def rehearse(
         print(f"pages name what people write by a list: paste {place / WORDS} there")
 
 
+def nobody(title: str) -> str:
+    """Return who is asked: the same people in each rehearsal of a survey.
+
+    Parties know a text question by its words, title included, and take it for one population only.
+    """
+    return f"made-up people {hashlib.sha256(title.encode()).hexdigest()[:8]}"
+
+
 def _windows(starts: "Sequence[datetime]") -> str:
     return "1 window" if len(starts) == 1 else f"each of {len(starts)} windows"
 
 
-def _taken_part(folder: "LocalFolder", rehearsal: "Survey", place: Path) -> Path:
+def taken_part(folder: "LocalFolder", rehearsal: "Survey", place: Path) -> Path:
     """Make the tasks of a rehearsal, in place of the one before; return their public file."""
     from aggregator.cli.local.folder import public_in
     from aggregator.cli.local.tasks import collector_config, files_in, hand_out, undo

@@ -1,5 +1,6 @@
 """Made-up answers stay on the machine that made them up: every other party refuses their tasks."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 
 from aggregator.cli.local.folder import PARTIES, LocalFolder
 from aggregator.cli.local.tasks import collector_config, files_in, hand_out, withdraw
+from aggregator.cli.steward.survey_rehearse import nobody, taken_part
 from aggregator.cli.steward.survey_texts import write_survey
 from aggregator.codec import encode
 from aggregator.dap.ids import encode_base64url
@@ -14,9 +16,11 @@ from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import MADE_UP
 from aggregator.steward.survey import plan, survey_from_toml, task_tables
+from aggregator.steward.survey.made_up import rehearsal_of
 from tests.support.commands import run_here, service_text
 from tests.support.surveys import VISITS, department
 from tests.support.tasks import make_task
+from tests.support.texts import WORD
 
 LOCAL = {"leader": "http://127.0.0.1:7001/", "helper": "http://127.0.0.1:7002/"}
 
@@ -96,3 +100,16 @@ def test_without_a_pair_that_runs_the_way_to_one_is_said(tmp_path: Path) -> None
     done = run_here("survey", "rehearse", tmp_path / "my survey.toml", "--up", folder.path)
     assert done.returncode == 1
     assert f"`prio up '{tmp_path}/my survey.toml' --rehearse` starts one" in done.stderr
+
+
+def test_a_survey_with_a_text_question_is_rehearsed_again_in_place_of_the_first(
+    tmp_path: Path,
+) -> None:
+    folder, place = LocalFolder.made(tmp_path / "here"), tmp_path / "here" / "made"
+    survey = survey_from_toml(VISITS + department() + WORD)
+    now = datetime(2026, 11, 25, tzinfo=UTC)
+    for _ in range(2):
+        taken_part(folder, rehearsal_of(survey, now, 3, nobody(survey.title)), place)
+        listed = [run_here("task", "list", "--config", folder.config(each)) for each in PARTIES]
+        for party in listed:
+            assert party.stdout.count(MADE_UP) == 1 + 8
