@@ -72,7 +72,7 @@ class Size:
 
 
 FEW = Size(24, 3, 4, 4, 10, 6, (0.2, 0.8))
-MANY = Size(500, 60, 50, 10, 200, 200, (1.0, 5.0))
+MANY = Size(500, 25, 50, 10, 40, 60, (0.5, 2.0))
 ONE_SIDED = 4
 """How many links are in the list of one aggregator alone, of each."""
 
