@@ -50,7 +50,7 @@ class CompiledSearch:
             )
         except KernelMissing:
             return self._plainly(prints)
-        return left[:count]
+        return left[:count].copy()  # a view would keep the whole chunk: 16 GiB, of all of them
 
 
 @inlined

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from aggregator.client.text.hashing import TextHashes
-from aggregator.steward.text.candidates import Enumerated
+from aggregator.steward.text.candidates import Enumerated, Prints
+from aggregator.steward.text.compiled import CompiledSearch
 from aggregator.steward.text.search import Units, reaching, scores
 from field.lanes import KernelMissing
 
@@ -40,3 +41,17 @@ def test_many_candidates_are_found_as_few_are(
     assert len(expected) > 500
     assert found.tolist() == expected.tolist()
     assert sum(tried) == 200_000
+
+
+def test_what_is_found_keeps_no_memory_of_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashes, units = TextHashes(bytes(32), 8, 16), some_units(8, 16)
+    monkeypatch.setattr("aggregator.steward.text.compiled.compile_here", lambda: None)
+    monkeypatch.setattr("aggregator.steward.text.compiled._search", lambda *_: 1)
+
+    def plainly(_: Prints) -> Prints:
+        raise AssertionError
+
+    search = CompiledSearch(hashes, units, np.zeros(8, np.int64), plainly)
+    found = search(np.arange(2**16, dtype=np.uint32))
+    assert found.tolist() == [0]
+    assert found.base is None  # 65,536 views of all that was tried are 16 GiB
