@@ -5,14 +5,14 @@ from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import Any, Self
 
-from sqlalchemy import ColumnElement, Select, String, Table, bindparam, cast, func, select
+from sqlalchemy import ColumnElement, Select, Table, bindparam, select
 from sqlalchemy.sql.dml import ReturningInsert
 
 from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.replay import refusal
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.backends import Insert
-from aggregator.service.storage.engine.joined_values import numbers, part_of
+from aggregator.service.storage.engine.joined_values import number_in, numbers, part_of
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports.id_memory import check_memory
 
@@ -219,7 +219,7 @@ class _Dated:
         values: dict[str, object] = {"task": task, "count": len(in_order)}
         if not size:
             return {**values, "day": self.day, "ids": b"".join(in_order)}
-        days = b"".join([key[:size] for key in in_order]).decode()
+        days = b"".join([key[:size] for key in in_order])
         return {**values, "days": days, "ids": b"".join([key[size:] for key in in_order])}
 
     def read(self, rows: Iterable[Sequence[Any]]) -> set[bytes]:
@@ -262,8 +262,7 @@ def _each(table: Table, size: int) -> Select[Any]:
     number, of_ids = numbers(), table.c
     day: ColumnElement[int] = bindparam("day", type_=of_ids.day.type)
     if size:
-        digits = func.substr(bindparam("days", type_=String()), number * size + 1, size)
-        day = cast(digits, of_ids.day.type)
+        day = number_in("days", number, size)
     return select(
         bindparam("task", type_=of_ids.task.type).label("task"),
         day.label("day"),
