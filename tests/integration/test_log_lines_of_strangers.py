@@ -22,15 +22,6 @@ LONG = 15_000
 LONGEST = 2_000
 """Bytes of a line in JSON; what is escaped takes five or six for each character."""
 HEADERS = ("accept", "authorization", "content-type", "content-encoding", "content-length")
-MORE_HEADERS = (
-    "cookie",
-    "host",
-    "origin",
-    "referer",
-    "traceparent",
-    "user-agent",
-    "x-forwarded-for",
-)
 
 
 def requests(method: str, path: str, message: str | None) -> Iterator[Request]:

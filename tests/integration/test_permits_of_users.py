@@ -9,7 +9,6 @@ from aggregator.client import AlreadyAnswered, Outbox, PermitStore, Reporter
 from aggregator.client.records import Outcome, State
 from aggregator.errors import ParameterError, PeerError
 from aggregator.issuer import AlreadyIssued, Issuer, PrivateKeys
-from aggregator.protocol.task import Task
 from aggregator.service.storage.reports.counters import Stage
 from tests.integration.test_reporter_and_pair import AtSite
 from tests.support.clock import ManualClock
@@ -154,9 +153,9 @@ def test_a_task_without_signed_permits_has_no_store() -> None:
         PermitStore(Outbox(None), [make_task()])
 
 
-def reporter_of(device: Device, site: Site, task: Task = TASK) -> tuple[Reporter, AtSite]:
+def reporter_of(device: Device, site: Site) -> tuple[Reporter, AtSite]:
     sender = AtSite(site.address)
-    return Reporter(task, device.outbox, clock=device.clock, sender=sender), sender
+    return Reporter(TASK, device.outbox, clock=device.clock, sender=sender), sender
 
 
 def test_a_report_takes_its_permit_and_is_counted_once(

@@ -1,8 +1,5 @@
 """Surveys by invitation over a running pair, and the links of the people who are invited."""
 
-from pathlib import Path
-
-from aggregator.protocol.permit_codes import secret_of
 from aggregator.protocol.permit_lists import PermitList
 from aggregator.protocol.task import Task
 from aggregator.service.storage.operator.permits import add_permits, count_permits
@@ -48,13 +45,3 @@ class Invited:
         domain = task.permits.domain
         counts = service.database.read_sync("permits", lambda tx: count_permits(tx, domain))
         return sum(each.spent for each in counts)
-
-
-def secrets_in(folder: Path, codes: list[str]) -> list[str]:
-    """Return those files of a folder in which a code, or its secret, can be read."""
-    found = []
-    for file in sorted(each for each in folder.rglob("*") if each.is_file()):
-        data = file.read_bytes()
-        if any(code.encode() in data or secret_of(code) in data for code in codes):
-            found.append(file.name)
-    return found

@@ -167,7 +167,7 @@ def message_response(
     )
 
 
-def deferred_response(retry_after: int, *, created: str | None = None) -> Response:
+def deferred_response(retry_after: int, *, created: str | None) -> Response:
     """Return the success without a body that asks the peer to retry in `retry_after` seconds."""
     location = {} if created is None else {"Location": created}
     return Response(

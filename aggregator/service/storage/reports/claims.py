@@ -158,7 +158,7 @@ def claimable_reports(tx: Transaction, task_id: bytes, size: JobSize) -> Claimab
 
 
 def claim_reports(
-    tx: Transaction, task_id: bytes, job: int, claimable: Claimable, bucket: bytes = b""
+    tx: Transaction, task_id: bytes, job: int, claimable: Claimable, bucket: bytes
 ) -> None:
     """Claim reports for the job with key `job`, under the lock `locks.claim_waiting`.
 

@@ -92,7 +92,7 @@ def due(tx: Transaction) -> list[tuple[bytes, str]]:
 
 
 def forget_ids(
-    tx: Transaction, ids: str, task_id: bytes, days: int, after: Place | None = None
+    tx: Transaction, ids: str, task_id: bytes, days: int, after: Place | None
 ) -> Place | None:
     """Delete some ids of a task that are old enough; return where to go on, None at the end.
 

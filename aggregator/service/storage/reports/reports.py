@@ -183,10 +183,10 @@ def begin_to_put(
     task_id: bytes,
     reports: Sequence[StoredReport],
     max_reports: int,
-    smallest_batch: Callable[[bytes], Batch] = lambda bucket: Batch(bucket, bucket),
-    past_before: bytes = b"",
-    over: Over | None = None,
-    others: Mapping[bytes, int | None] = ALONE,
+    smallest_batch: Callable[[bytes], Batch],
+    past_before: bytes,
+    over: Over | None,
+    others: Mapping[bytes, int | None],
 ) -> Arriving:
     """Look which reports their batches take; takes what `put_reports` does."""
     incoming = IncomingReports.of(reports)

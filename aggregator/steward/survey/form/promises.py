@@ -23,7 +23,7 @@ def what_happens(
     asked: AskedSurvey,
     texts: Texts,
     about: Sequence[About],
-    spelled: Sequence[SpelledWindow] = (),
+    spelled: Sequence[SpelledWindow],
 ) -> str:
     """Return what happens to the answers, folded until somebody opens it."""
     configuration, task = asked.first.configuration, asked.task

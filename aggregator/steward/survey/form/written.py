@@ -32,9 +32,9 @@ class WrittenPart:
         tasks: Sequence[Task],
         texts: Texts,
         *,
-        needs: Needs = (),
-        spelled: Sequence[SpelledWindow] = (),
-        amount: Sequence[NumberField] = (),
+        needs: Needs,
+        spelled: Sequence[SpelledWindow],
+        amount: Sequence[NumberField],
     ) -> None:
         self._amount = amount
         self._spelled, self._texts = spelled, texts

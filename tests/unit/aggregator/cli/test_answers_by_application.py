@@ -49,8 +49,8 @@ def written(folder: Path, text: str) -> Path:
     return folder / "survey.toml"
 
 
-def new_keys(folder: Path, text: str = SURVEY, name: str = "issuer") -> Done:
-    return run_here("issuer", "new", written(folder, text), "--out", folder / name)
+def new_keys(folder: Path, text: str = SURVEY) -> Done:
+    return run_here("issuer", "new", written(folder, text), "--out", folder / "issuer")
 
 
 def new(folder: Path, text: str, *options: str | Path, name: str = "made") -> Done:

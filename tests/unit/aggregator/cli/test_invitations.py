@@ -53,9 +53,9 @@ def new(folder: Path, text: str = SURVEY, *options: str | Path, name: str = "mad
     return run_here("survey", "new", survey, "--out", folder / name, *parties, *options)
 
 
-def invite(folder: Path, *options: str | Path, made: str = "made", out: str = "links") -> Done:
+def invite(folder: Path, *options: str | Path, made: str = "made") -> Done:
     return run_here(
-        "survey", "invite", folder / made / "task.toml", "--out", folder / out, *options
+        "survey", "invite", folder / made / "task.toml", "--out", folder / "links", *options
     )
 
 
@@ -72,8 +72,8 @@ def rows(folder: Path, name: str = "links/links.csv") -> list[dict[str, str]]:
         return [*csv.DictReader(file)]
 
 
-def lists(folder: Path, name: str = "links/permits.list") -> dict[bytes, PermitList]:
-    return {each.domain: each for each in read_lists((folder / name).read_bytes())}
+def lists(folder: Path) -> dict[bytes, PermitList]:
+    return {each.domain: each for each in read_lists((folder / "links/permits.list").read_bytes())}
 
 
 def entries(task: Task, code: str, windows: range) -> list[bytes]:

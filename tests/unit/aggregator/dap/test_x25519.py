@@ -19,8 +19,6 @@ from field.lanes import KernelMissing
 PAIRS = 40
 INFO, AAD = b"info", b"aad"
 
-Exchanged = Callable[[Sequence[bytes], Sequence[bytes]], list[bytes | None]]
-
 
 def keys(count: int) -> list[bytes]:
     return [os.urandom(32) for _ in range(count)]

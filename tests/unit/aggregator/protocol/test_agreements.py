@@ -33,40 +33,32 @@ def test_a_task_in_band_is_what_a_file_for_us_would_say(role: Role) -> None:
 
 
 @pytest.mark.parametrize(
-    ("task", "partner", "fault"),
+    ("task", "fault"),
     [
-        ({"privacy": {**LAPLACE, "epsilon": "51/100"}}, {}, "epsilon"),
-        ({"privacy": NO_NOISE}, {}, "without noise"),
-        ({"privacy": {**LAPLACE, "bound": False}}, {}, "no policy for tasks that bind none"),
-        ({"privacy": LAPLACE, "min_batch_size": 2}, {}, "min_batch_size"),
-        ({"privacy": LAPLACE, "min_batch_size": 1001, "max_reports": 2000}, {}, "max_reports"),
-        ({"privacy": {**LAPLACE, "population": "staff"}}, {}, "population"),
-        (
-            {"privacy": {**LAPLACE, "population": "p", "group": "g", "group_place": 0}},
-            {},
-            "population",
-        ),
-        ({"privacy": LAPLACE, "leader": "https://leader.example"}, {}, "endpoints"),
-        ({"privacy": LAPLACE, "helper": "https://other.example/"}, {}, "endpoints"),
-        ({"privacy": LAPLACE, "vdaf": {"type": "Prio3Sum", "max_measurement": 3}}, {}, "vdaf_type"),
+        ({"privacy": {**LAPLACE, "epsilon": "51/100"}}, "epsilon"),
+        ({"privacy": NO_NOISE}, "without noise"),
+        ({"privacy": {**LAPLACE, "bound": False}}, "no policy for tasks that bind none"),
+        ({"privacy": LAPLACE, "min_batch_size": 2}, "min_batch_size"),
+        ({"privacy": LAPLACE, "min_batch_size": 1001, "max_reports": 2000}, "max_reports"),
+        ({"privacy": {**LAPLACE, "population": "staff"}}, "population"),
+        ({"privacy": {**LAPLACE, "population": "p", "group": "g", "group_place": 0}}, "population"),
+        ({"privacy": LAPLACE, "leader": "https://leader.example"}, "endpoints"),
+        ({"privacy": LAPLACE, "helper": "https://other.example/"}, "endpoints"),
+        ({"privacy": LAPLACE, "vdaf": {"type": "Prio3Sum", "max_measurement": 3}}, "vdaf_type"),
         (
             {"privacy": LAPLACE, "vdaf": {"type": "Prio3Histogram", "length": 1000}},
-            {},
             "max_report_bytes",
         ),
         (
             {"privacy": LAPLACE, "permits": {"domain": encode_base64url(bytes(32))}},
-            {},
             "permits",
         ),
     ],
 )
-def test_what_was_not_agreed_on_is_refused(
-    task: dict[str, object], partner: dict[str, str | int], fault: str
-) -> None:
+def test_what_was_not_agreed_on_is_refused(task: dict[str, object], fault: str) -> None:
     data = task_in_band(**task).configuration_bytes
     with pytest.raises(ParameterError, match=fault):
-        agreements(partner=partner).partner_of(data).provision(data)
+        agreements().partner_of(data).provision(data)
 
 
 def test_exact_results_and_policies_of_our_own_need_the_operators_word() -> None:
