@@ -8,10 +8,9 @@ from playwright.sync_api import Browser, Page, expect
 
 from aggregator.dap.times import DAY, Interval
 from aggregator.steward.survey import Meaning
-from tests.support.browser import visiting
+from tests.support.browser import ready, says, send, visiting
 from tests.support.module_pair import Site, survey_site
 from tests.support.pair import NOW
-from tests.support.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.slow
 
@@ -55,10 +54,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield found
 
 
-def send(page: Page) -> None:
-    page.get_by_role("button", name="Send my answers").click()
-
-
 def faults(page: Page) -> list[str]:
     return page.get_by_role("alert").get_by_role("link").all_text_contents()
 
@@ -74,7 +69,7 @@ def test_words_and_a_number_are_asked_for_and_counted_as_one_answer(
             page.clock.set_fixed_time(moment)
             page.add_init_script(_DRAWS)
             visit.see("/form.html")
-            page.wait_for_selector("html[data-ready]")
+            ready(page)
             spent = page.get_by_label("How much did you spend?")
             shop = page.get_by_label("In which shop")
             if words is None:
@@ -92,9 +87,7 @@ def test_words_and_a_number_are_asked_for_and_counted_as_one_answer(
                 visit.check_everywhere()
                 spent.fill(str(number))
             send(page)
-            expect(page.get_by_role("status")).to_contain_text(
-                "Your answers are counted.", timeout=1000 * PATIENCE_SECONDS
-            )
+            says(page, "Your answers are counted.")
     site.pair.clock.advance(7 * DAY)
     start, end = Meaning.from_json(site.asked.meaning).window(moment)
     unit = tasks[0].time_precision
@@ -115,7 +108,7 @@ def test_the_number_is_asked_for_in_each_language_on_small_screens_too(
     with visiting(browser, site.address, width=320, locale="de-DE", scheme="dark") as visit:
         visit.page.clock.set_fixed_time(moment)
         visit.see("/form.html")
-        visit.page.wait_for_selector("html[data-ready]")
+        ready(visit.page)
         field = visit.page.get_by_label("Wie viel haben Sie dort ausgegeben?")
         expect(field).to_be_visible()
         expect(visit.page.locator("#q0-number-unit")).to_have_text("Euro")

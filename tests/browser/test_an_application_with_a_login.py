@@ -17,10 +17,9 @@ from aggregator.dap.times import Interval
 from aggregator.issuer import Issued, PrivateKeys
 from aggregator.protocol.permit_requests import Place
 from aggregator.service.storage.reports.counters import Stage
-from tests.support.browser import Visit, visiting
+from tests.support.browser import Visit, ready, says, send, visiting
 from tests.support.module_pair import Site, survey_site
 from tests.support.pair import NOW
-from tests.support.patience import PATIENCE_SECONDS
 from tests.support.permitted import counts
 from tests.support.processes import ROOT
 from tests.support.serving import serving
@@ -69,15 +68,6 @@ class Application:
         return counts(self.site.pair.leader, Stage.UPLOAD, self.site.asked.first)
 
 
-def ready(page: Page) -> Page:
-    page.wait_for_selector("html[data-ready]")
-    return page
-
-
-def says(page: Page, text: str) -> None:
-    expect(page.get_by_role("status")).to_contain_text(text, timeout=1000 * PATIENCE_SECONDS)
-
-
 def log_out(page: Page) -> None:
     page.goto("/")
     page.get_by_role("button", name="Log out").click()
@@ -92,7 +82,7 @@ def asked(page: Page) -> Page:
 def answer(page: Page, place: str) -> None:
     page.get_by_label(place).check()
     page.get_by_role("group", name="Did you feel").get_by_label("Yes").check()
-    page.get_by_role("button", name="Send my answers").click()
+    send(page)
 
 
 @pytest.fixture

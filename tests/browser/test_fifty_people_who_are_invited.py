@@ -19,8 +19,8 @@ from aggregator.protocol.permit_lists import listed
 from aggregator.protocol.requirements import Requirements
 from aggregator.service.storage.reports.counters import Stage
 from aggregator.steward.survey import Meaning
-from tests.browser.test_what_an_invited_person_sees import COUNTED, SURVEY, USED, ready, says, see
-from tests.support.browser import visiting
+from tests.browser.test_what_an_invited_person_sees import COUNTED, SURVEY, USED, see
+from tests.support.browser import ready, says, send, visiting
 from tests.support.clock import ManualClock
 from tests.support.invited import Invited
 from tests.support.module_pair import Site, survey_site
@@ -71,7 +71,7 @@ def test_exactly_who_should_count_counts_once(browser: Browser, site: Site, tmp_
             page = ready(see(visit, site, code))
             page.get_by_label("surgery").check()
             page.get_by_label("What hurts?").fill("knee")
-            page.get_by_role("button", name="Send my answers").click()
+            send(page)
             says(page, COUNTED)
     with device(public, "one") as survey:
         for code in codes[IN_CHROMIUM:]:
@@ -91,7 +91,7 @@ def test_exactly_who_should_count_counts_once(browser: Browser, site: Site, tmp_
             page = ready(see(visit, site, code))
             page.get_by_label("medicine").check()
             page.get_by_label("What hurts?").fill("tooth")
-            page.get_by_role("button", name="Send my answers").click()
+            send(page)
             says(page, USED)
 
     assert [invited.spent(pair.leader, each) for each in invited.tasks[:2]] == [PEOPLE + 1] * 2

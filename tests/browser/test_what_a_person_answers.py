@@ -24,10 +24,9 @@ from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_table, task_to_table
 from aggregator.steward.survey import Meaning
 from aggregator.steward.survey.form.page import form_page
-from tests.support.browser import Visit, visiting
+from tests.support.browser import Visit, ready, says, send, visiting
 from tests.support.module_pair import Site, elsewhere, other_keys, survey_site
 from tests.support.pair import NOW
-from tests.support.patience import PATIENCE_SECONDS
 from tests.support.text import spelling_tasks
 
 pytestmark = pytest.mark.slow
@@ -165,8 +164,7 @@ def see(
     visit.page.clock.set_fixed_time(moment)  # that of the services
     visit.page.add_init_script(_TOSSES % place)
     page = visit.see(path)
-    page.wait_for_selector("html[data-ready]")
-    return page
+    return ready(page)
 
 
 def answer(page: Page, department: str, hours: str, wishes: list[str], word: str = "") -> None:
@@ -220,14 +218,6 @@ def requests_of(page: Page) -> list[Request]:
 def posts_in(sent: list[Request]) -> Counter[str]:
     """Return to which tasks reports were sent, and how often."""
     return Counter(each.url.split("/")[-2] for each in sent if each.post_data_buffer)
-
-
-def send(page: Page) -> None:
-    page.get_by_role("button", name="Send my answers").click()
-
-
-def says(page: Page, text: str) -> None:
-    expect(page.get_by_role("status")).to_contain_text(text, timeout=1000 * PATIENCE_SECONDS)
 
 
 def week_of(task: Task, moment: datetime) -> Interval:

@@ -10,25 +10,17 @@ from playwright.sync_api import Browser, Page, expect
 from aggregator.issuer import AlreadyIssued, Issuer, PrivateKeys
 from aggregator.protocol.task_file import issuer_keys_to_table, task_for_clients
 from aggregator.service.storage.reports.counters import Stage
-from tests.support.browser import Visit, visiting
+from tests.browser.test_what_an_invited_person_sees import COUNTED, answer
+from tests.browser.test_what_an_invited_person_sees import SURVEY as BY_INVITATION
+from tests.support.browser import Visit, ready, says, visiting
 from tests.support.module_pair import Site, survey_site
-from tests.support.patience import PATIENCE_SECONDS
 from tests.support.permitted import counts
 from tests.support.signed import KeptAnswers, private_keys
-from tests.support.surveys import IN_2023, department
-from tests.support.texts import WORD
 
 pytestmark = pytest.mark.slow
 
-SURVEY = (
-    IN_2023.replace('asked = "patients"', 'asked = "patients"\nanswers = "by application"')
-    .replace('epsilon = "1"', 'epsilon = "100000000"')
-    .replace("windows = 52", "windows = 3")
-    + department()
-    + WORD.replace('"1/4"', '"64"')
-)
+SURVEY = BY_INVITATION.replace("by invitation", "by application").replace("= 52", "= 3")
 MISSING = "this browser has no permit to answer now"
-COUNTED = "Your answers are counted."
 
 REFRESH = """
 async ({ tasks, keys, person }) => {
@@ -94,18 +86,7 @@ def application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Applicatio
 def see(page: Page, person: str) -> Page:
     page.goto("about:blank")
     page.goto(f"/form.html#for={person}")
-    page.wait_for_selector("html[data-ready]")
-    return page
-
-
-def answer(page: Page, word: str = "knee") -> None:
-    page.get_by_label("surgery").check()
-    page.get_by_label("What hurts?").fill(word)
-    page.get_by_role("button", name="Send my answers").click()
-
-
-def says(page: Page, text: str) -> None:
-    expect(page.get_by_role("status")).to_contain_text(text, timeout=1000 * PATIENCE_SECONDS)
+    return ready(page)
 
 
 def test_who_has_no_permit_is_told_before_the_questions_and_who_has_one_is_counted(

@@ -9,10 +9,9 @@ from playwright.sync_api import Browser, Dialog, Page, Request, expect
 from aggregator.dap.times import DAY, Interval
 from aggregator.protocol.task import Task
 from aggregator.steward.survey import Meaning
-from tests.support.browser import PHONE, Visit, visiting
+from tests.support.browser import PHONE, Visit, ready, says, send, visiting
 from tests.support.languages import TRILINGUAL
 from tests.support.module_pair import Site, survey_site
-from tests.support.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.slow
 
@@ -31,12 +30,7 @@ def see(visit: Visit, site: Site) -> Page:
         crypto.getRandomValues = (bytes) => bytes.length === 8 ? bytes.fill(3, 7) : drawn(bytes);
     }""")
     page = visit.see("/form.html")
-    page.wait_for_selector("html[data-ready]")
-    return page
-
-
-def says(page: Page, text: str) -> None:
-    expect(page.get_by_role("status")).to_contain_text(text, timeout=1000 * PATIENCE_SECONDS)
+    return ready(page)
 
 
 def speak(page: Page, language: str) -> None:
@@ -185,7 +179,7 @@ def test_the_switch_keeps_what_is_filled_in_and_says_everything_anew(
         page.get_by_label("south", exact=True).check()
         page.get_by_label("How many hours").fill("7000")
         page.locator("#q9-text").fill("Rücken")
-        page.get_by_role("button", name="Send my answers").click()
+        send(page)
         links = page.get_by_role("alert").get_by_role("link")
         expect(links.first).to_have_text("What do you earn in a month?")
         page.locator("summary").click()
@@ -232,7 +226,7 @@ def test_what_is_filled_in_is_kept_if_the_person_says_so_and_until_it_is_sent(
         def reload() -> list[str]:
             asks.clear()
             page.reload()
-            page.wait_for_selector("html[data-ready]")
+            ready(page)
             visit._faults[:] = [each for each in visit._faults if "dialog" not in each]
             return asks
 
@@ -258,7 +252,7 @@ def test_what_is_filled_in_is_kept_if_the_person_says_so_and_until_it_is_sent(
         for skip in page.locator("fieldset:visible").get_by_label("I'd rather not say").all():
             skip.check()
         assert page.evaluate("localStorage.length") == 1
-        page.get_by_role("button", name="Send my answers").click()
+        send(page)
         says(page, "Your answers are counted.")
         assert page.evaluate("localStorage.length") == 0
         assert reload() == []

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.support.browser import Visit, visiting
+from tests.support.browser import Visit, ready, says, send, visiting
 from tests.support.module_pair import Site, survey_site
-from tests.support.patience import PATIENCE_SECONDS
 from tests.support.surveys import VISITS, department
 from tests.support.texts import WORD
 
@@ -95,14 +94,6 @@ def open_page(visit: Visit, site: Site, *holds: str) -> Page:
     return page
 
 
-def says(page: Page, text: str) -> None:
-    expect(page.get_by_role("status")).to_contain_text(text, timeout=1000 * PATIENCE_SECONDS)
-
-
-def send(page: Page) -> None:
-    page.get_by_role("button", name="Send my answers").click()
-
-
 @pytest.mark.parametrize("kind", ["open", "complete", "write", "lock"])
 def test_who_gets_no_answer_in_time_takes_part_from_memory_and_has_one_report(
     browser: Browser, site: Site, kind: str
@@ -150,7 +141,7 @@ def test_reports_that_may_be_stored_are_waited_for_and_not_made_again(
     before = site.posts
     with visiting(browser, site.address) as visit:
         page = open_page(visit, site)
-        page.wait_for_selector("html[data-ready]")
+        ready(page)
         page.get_by_label("surgery").check()
         page.get_by_label("What hurts?").fill("a knee")
         page.evaluate("holds.add('complete')")

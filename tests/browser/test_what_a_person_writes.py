@@ -8,10 +8,9 @@ import pytest
 from playwright.sync_api import Browser, Request, expect
 
 from aggregator.dap.times import DAY, Interval
-from tests.support.browser import visiting
+from tests.support.browser import ready, says, send, visiting
 from tests.support.module_pair import survey_site
 from tests.support.pair import NOW
-from tests.support.patience import PATIENCE_SECONDS
 from tests.support.surveys import IN_2023
 from tests.support.texts import WORD
 
@@ -38,15 +37,13 @@ def test_one_report_of_each_question_is_sent_and_none_in_which_nobody_answered(
 
             page.clock.set_fixed_time(datetime.fromtimestamp(NOW, UTC))
             page.on("request", note)
-            visit.see("/form.html").wait_for_selector("html[data-ready]")
+            ready(visit.see("/form.html"))
             page.get_by_label("What hurts?").fill("a Knee")
             page.get_by_role("group", name="Where?").get_by_label("I'd rather not say").check()
-            page.get_by_role("button", name="Send my answers").click()
-            status = page.get_by_role("status")
-            counted = "Your answers are counted."
-            expect(status).to_contain_text(counted, timeout=1000 * PATIENCE_SECONDS)
-            visit.see("/form.html").wait_for_selector("html[data-ready]")
-            expect(status).to_contain_text(counted)
+            send(page)
+            says(page, "Your answers are counted.")
+            ready(visit.see("/form.html"))
+            says(page, "Your answers are counted.")
             expect(page.get_by_role("button")).not_to_be_visible()
         assert [*(+posts).values()] == [1, 1]
         start = NOW - (NOW - first.policy.window.start * first.time_precision) % (7 * DAY)
@@ -67,7 +64,7 @@ def test_a_browser_that_keeps_no_toss_is_asked_nothing_and_told_so(
         page = visit.page
         page.clock.set_fixed_time(datetime.fromtimestamp(NOW, UTC))
         page.add_init_script("delete IDBFactory.prototype.open")
-        visit.see("/form.html").wait_for_selector("html[data-ready]")
+        ready(visit.see("/form.html"))
         expect(page.get_by_text("are not asked here")).to_be_visible()
         expect(page.get_by_role("textbox")).to_have_count(0)
         expect(page.get_by_role("button")).not_to_be_visible()

@@ -9,10 +9,9 @@ from playwright.sync_api import Browser, BrowserContext, Page, Request, expect
 from aggregator.protocol.permit_codes import code_of, secret_of
 from aggregator.protocol.permit_lists import listed
 from aggregator.service.storage.reports.counters import Stage
-from tests.support.browser import Visit, visiting
+from tests.support.browser import Visit, ready, says, send, visiting
 from tests.support.invited import Invited
 from tests.support.module_pair import Site, survey_site
-from tests.support.patience import PATIENCE_SECONDS
 from tests.support.permitted import counts, window_at
 from tests.support.surveys import IN_2023, department
 from tests.support.texts import WORD
@@ -48,19 +47,10 @@ def see(visit: Visit, site: Site, code: str = "") -> Page:
     return visit.see(f"/form.html#p={code}" if code else "/form.html")
 
 
-def ready(page: Page) -> Page:
-    page.wait_for_selector("html[data-ready]")
-    return page
-
-
 def answer(page: Page, word: str = "knee") -> None:
     page.get_by_label("surgery").check()
     page.get_by_label("What hurts?").fill(word)
-    page.get_by_role("button", name="Send my answers").click()
-
-
-def says(page: Page, text: str) -> None:
-    expect(page.get_by_role("status")).to_contain_text(text, timeout=1000 * PATIENCE_SECONDS)
+    send(page)
 
 
 def stored(site: Site) -> dict[str, int]:

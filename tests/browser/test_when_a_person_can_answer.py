@@ -8,9 +8,8 @@ from playwright.sync_api import Browser, Dialog, Page, expect
 
 from aggregator.dap.times import DAY
 from aggregator.protocol.task import Task
-from tests.support.browser import Visit, visiting
+from tests.support.browser import Visit, ready, says, send, visiting
 from tests.support.module_pair import Site, survey_site
-from tests.support.patience import PATIENCE_SECONDS
 from tests.support.surveys import IN_2023, department
 
 pytestmark = pytest.mark.slow
@@ -31,17 +30,12 @@ def see(visit: Visit, site: Site, days: int = 0) -> Page:
     now = site.pair.clock.now() + days * DAY
     visit.page.clock.set_fixed_time(datetime.fromtimestamp(now, UTC))
     page = visit.see("/form.html")
-    page.wait_for_selector("html[data-ready]")
-    return page
-
-
-def says(page: Page, text: str) -> None:
-    expect(page.get_by_role("status")).to_contain_text(text, timeout=1000 * PATIENCE_SECONDS)
+    return ready(page)
 
 
 def answer(page: Page) -> None:
     page.get_by_label("surgery").check()
-    page.get_by_role("button", name="Send my answers").click()
+    send(page)
 
 
 def test_who_comes_to_a_week_that_is_full_is_asked_nothing_and_told_when_there_is_room(

@@ -187,6 +187,22 @@ def visiting(
         context.close()
 
 
+def ready(page: Page) -> Page:
+    """Wait until a survey's page can be answered."""
+    page.wait_for_selector("html[data-ready]")
+    return page
+
+
+def send(page: Page) -> None:
+    """Send the answers that are on a survey's page."""
+    page.get_by_role("button", name="Send my answers").click()
+
+
+def says(page: Page, text: str) -> None:
+    """Wait until a page says in its status what has become of the answers."""
+    expect(page.get_by_role("status")).to_contain_text(text)
+
+
 @cache
 def _axe() -> str:
     return (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("utf-8")
