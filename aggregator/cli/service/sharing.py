@@ -39,7 +39,8 @@ def make_ready(kinds: Sequence[Kind]) -> None:
             are_compiled(prio3_from_configuration(kind.vdaf_type, kind.configuration), kind.role)
         except Exception:  # each process looks for them again, and can do without
             log.exception("kernels could not be looked for", vdaf=kind.vdaf)
-    leave_out_of_collections()
+    if not _objects():  # they would no longer be found, and nothing is shared beside them
+        leave_out_of_collections()
     give_back_memory()
 
 
@@ -51,12 +52,16 @@ def hindrances() -> list[str]:
     threads = {each.name for each in threading.enumerate()} - {threading.current_thread().name}
     if not threads and len(_entries("task")) > 1:
         threads = {"not Python's"}
-    objects = {type(each).__name__ for each in gc.get_objects() if isinstance(each, _NOT_SHARED)}
     return [
         *(f"a thread, {each}" for each in sorted(threads)),
-        *(f"an object, {each}" for each in sorted(objects)),
+        *(f"an object, {each}" for each in sorted(_objects())),
         *(f"open, {each}" for each in _opened()),
     ]
+
+
+def _objects() -> set[str]:
+    """Return the kinds of objects that must not be shared, among those that are collected."""
+    return {type(each).__name__ for each in gc.get_objects() if isinstance(each, _NOT_SHARED)}
 
 
 def _opened() -> list[str]:

@@ -43,6 +43,23 @@ def test_a_process_that_has_loaded_code_and_kernels_has_nothing_that_two_may_not
     assert done.stdout == "[]\n"
 
 
+_WITH_A_KEY = """
+from aggregator.cli.service.sharing import hindrances, make_ready
+from aggregator.entropy import SystemEntropy
+from aggregator.service.storage.secrets.crypter import Crypter, new_store_key
+
+crypter = Crypter.parse(new_store_key(SystemEntropy()))
+make_ready([])
+print(hindrances())
+"""
+
+
+def test_a_key_that_a_process_has_when_it_is_made_ready_stands_in_the_way() -> None:
+    program = [sys.executable, "-c", _WITH_A_KEY]
+    done = subprocess.run(program, check=True, capture_output=True, text=True)  # noqa: S603  ours
+    assert "'an object, Crypter'" in done.stdout
+
+
 @contextmanager
 def a_thread() -> Iterator[None]:
     end = threading.Event()
