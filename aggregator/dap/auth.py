@@ -53,6 +53,16 @@ def new_token(entropy: Entropy) -> str:
     return encode_base64url(entropy.bytes(TOKEN_SIZE))
 
 
+def check_token(token: str, name: str) -> None:
+    """Refuse, as `ParameterError` without the token, one that can be guessed or fits no header."""
+    if len(token) < LEAST_CHARACTERS:
+        raise ParameterError(
+            f"{name}: must have at least {LEAST_CHARACTERS} characters, or it could be guessed"
+        )
+    if bearer_token(bearer_header(token)) != token:
+        raise ParameterError(f"{name}: must be letters, digits and -._~+/ alone, then perhaps =")
+
+
 def hash_token(token: str) -> bytes:
     """Return a token's SHA-256, which is all that is kept of it."""
     return hashlib.sha256(token.encode("utf-8")).digest()

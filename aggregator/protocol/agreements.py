@@ -28,11 +28,12 @@ import tomllib
 from collections.abc import Mapping
 
 from aggregator.codec import DecodeError, decode
-from aggregator.dap.auth import LEAST_CHARACTERS, TokenHeader, hash_token, token_header_named
+from aggregator.dap.auth import TokenHeader, check_token, hash_token, token_header_named
 from aggregator.dap.hpke import HpkeConfig
 from aggregator.dap.ids import decode_base64url
 from aggregator.dap.profile import DAP_18, Profile, Role, profile_named
 from aggregator.dap.task import TaskConfiguration
+from aggregator.dap.urls import read_endpoint
 from aggregator.dp.policy import PrivacyPolicy
 from aggregator.dp.policy_table import policy_from_mapping
 from aggregator.dp.rationals import parse_rational
@@ -41,7 +42,7 @@ from aggregator.protocol.in_band import INIT_SIZE, id_of, verify_key_of
 from aggregator.protocol.provisioning import Provision, TaskSecrets
 from aggregator.protocol.reports import report_sizes
 from aggregator.protocol.requirements import Requirements, check_requirements
-from aggregator.protocol.task import Task
+from aggregator.protocol.task import LARGEST_MAX_REPORTS, Task
 from aggregator.protocol.task_documents import NOT_TOML, check_text, place_in_text
 from aggregator.protocol.task_file import check_restored, task_to_toml
 from aggregator.protocol.toml_table import TomlTable
@@ -233,7 +234,24 @@ def _partner(table: TomlTable, role: Role) -> Partner:
     )
     secrets.finish()
     table.finish()
+    _check_partner(partner)
     return partner
+
+
+def _check_partner(partner: Partner) -> None:
+    """Refuse what would only come out at a request, perhaps for another partner's task."""
+    read_endpoint(partner.leader, "leader")
+    read_endpoint(partner.helper, "helper")
+    least, most = partner.requirements.min_batch_size, partner.max_reports
+    if not 1 <= least <= most <= LARGEST_MAX_REPORTS:
+        raise ParameterError(
+            f"min_batch_size, max_reports: must be from 1 to max_reports, and at most 2^63 - 1, "
+            f"not {least} and {most}"
+        )
+    if partner.collector_token == partner.leader_token:
+        raise ParameterError(
+            "collector_token: must not be leader_token, or the collector could be a leader"
+        )
 
 
 def _optional(table: TomlTable, name: str, default: str = "") -> str:
@@ -267,8 +285,7 @@ def _init(text: str) -> bytes:
 
 def _token(secrets: TomlTable, name: str) -> str:
     token = secrets.text(name)
-    if len(token) < LEAST_CHARACTERS:
-        raise ParameterError(f"{name}: must have at least {LEAST_CHARACTERS} characters")
+    check_token(token, name)
     return token
 
 

@@ -14,7 +14,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from aggregator.codec import U8_MAX, DecodeError
-from aggregator.dap.auth import LEAST_CHARACTERS, new_token
+from aggregator.dap.auth import check_token, new_token
 from aggregator.dap.ids import decode_base64url, encode_base64url
 from aggregator.dap.profile import Role
 from aggregator.entropy import Entropy
@@ -164,11 +164,8 @@ def _read(table: Table, role: Role) -> Provision:
 
 def _token(values: Mapping[str, str], name: str) -> str | None:
     token = values.get(name)
-    if token is not None and len(token) < LEAST_CHARACTERS:
-        raise ParameterError(
-            f"secrets.{name}: must have at least {LEAST_CHARACTERS} characters, or it could be "
-            "guessed"
-        )
+    if token is not None:
+        check_token(token, f"secrets.{name}")
     return token
 
 

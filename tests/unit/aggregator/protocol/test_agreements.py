@@ -16,7 +16,7 @@ from tests.support.in_band import (
     agreements_text,
     task_in_band,
 )
-from tests.support.tasks import LAPLACE, LEADER_URL, NO_NOISE
+from tests.support.tasks import HELPER_URL, LAPLACE, LEADER_URL, NO_NOISE
 
 
 @pytest.mark.parametrize("role", [Role.LEADER, Role.HELPER])
@@ -114,6 +114,14 @@ def test_a_longer_encoding_of_the_same_task_is_refused() -> None:
         ("[[partner]]", "[partner]", "partner: must be a table"),
         ("leader = ", "leader == ", r"not TOML \(line"),
         (COLLECTOR_TOKEN, "", "collector_token: must have at least"),
+        (LEADER_TOKEN, COLLECTOR_TOKEN, "collector_token: must not be leader_token"),
+        (LEADER_TOKEN, LEADER_TOKEN + r"\r\nx: y", "leader_token: must be letters"),
+        (LEADER_TOKEN, LEADER_TOKEN + " é", "leader_token: must be letters"),
+        (LEADER_URL, "leader.example", "leader: must be"),
+        (HELPER_URL, "https://helper.example/?", "helper: must be"),
+        ("min_batch_size = 3", "min_batch_size = 0", "min_batch_size, max_reports: must be"),
+        ("max_reports = 1000", "max_reports = 2", "min_batch_size, max_reports: must be"),
+        ("max_reports = 1000", f"max_reports = {2**63}", "min_batch_size, max_reports: must be"),
     ],
 )
 def test_a_file_that_cannot_be_meant_is_refused_by_name(old: str, new: str, fault: str) -> None:
