@@ -115,6 +115,7 @@ WRONG = {
     "the store is said not to be from a backup": (["--journal-damaged"], "came later"),
     "the journal is not there": (["--trust-journal"], "does not exist"),
     "the time cannot be the backup's": (["--backup-time", "2999-01-01"], "backup-time: must be"),
+    "lost tasks would come back by themselves": (["--backup-time", "2001-01-01"], "in_band_tasks:"),
 }
 
 
@@ -127,9 +128,11 @@ async def test_a_command_that_is_refused_destroys_no_keys(
     before = keys.read_bytes()
     if "does not exist" in why:
         (tmp_path / "leader.sqlite.journal").unlink()
-    refused = await prio(
-        "store", "after-restore", "--config", settings_of(tmp_path, "leader"), *words
-    )
+    settings = settings_of(tmp_path, "leader")
+    if "in_band_tasks" in why:
+        with settings.open("a") as file:
+            file.write('service.in_band_tasks = "agreements.toml"\n')
+    refused = await prio("store", "after-restore", "--config", settings, *words)
     assert refused.returncode != 0
     assert why in refused.stderr
     assert keys.read_bytes() == before

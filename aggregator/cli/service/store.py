@@ -172,6 +172,12 @@ def after_restore(
             "backup-time: missing; it can be left out only with --trust-journal, or with "
             "--journal-damaged if the store is not from a backup"
         )
+    if seconds is not None and not trust_journal and settings.in_band_tasks is not None:
+        raise ConfigurationError(
+            "in_band_tasks: a task that came after the backup would come back, and nobody knows "
+            "what it has released: take the setting away, and agree on other endpoints, under "
+            "which all tasks are others, before you set it again"
+        )
     went_back = trust_journal or seconds is not None
     role = Role[settings.role.upper()]
     gone = None if lost_store_key is None else _store_key_name(lost_store_key)
