@@ -25,7 +25,7 @@ SURVEY = (
     + department()
     + WORD.replace('"1/4"', '"64"')
 )
-NEEDED = "This survey counts one answer of each personal link."
+NEEDED = "This survey counts one answer for each personal link."
 COUNTED = "Your answers are counted."
 USED = "Your personal link was used before, here or elsewhere"
 

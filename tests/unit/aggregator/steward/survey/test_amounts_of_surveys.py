@@ -199,13 +199,13 @@ def test_a_page_asks_for_both_and_says_what_becomes_of_the_number() -> None:
     assert 'id="q1-text"' in page
     assert re.search(r'<label for="q1-number"><bdi[^>]*>How much\?</bdi></label>', page)
     assert re.search(r'id="q1-number-unit"[^>]*>euros</bdi>', page)
-    assert "only one thing is split and sent with that" in page
+    assert "only “low” or “high” is split and sent along with the hash" in page
     (described,) = re.findall(r'id="survey">(.*?)</script>', page)
     (text,) = json.loads(described)["texts"]
     assert text["grid"] == {"low": ["-5", "1"], "step": ["1", "2"], "steps": "40", "clip": False}
     assert text["names"]["high"] == "15"
     assert "q1-number" not in plain
-    assert "only one thing is split" not in plain
+    assert "along with the hash" not in plain
 
 
 GERMAN = """
