@@ -20,7 +20,7 @@ from aggregator.dap.hpke import (
 )
 from aggregator.dap.hpke_batch import open_many
 from aggregator.dap.hpke_suites import SUITES, Suite
-from tests.support.dap_messages import ScriptedEntropy
+from tests.support.entropy import ScriptedEntropy
 
 BASE_MODE = 0
 NAMES = pytest.mark.parametrize("suite", SUITES.values(), ids=lambda suite: suite.name)

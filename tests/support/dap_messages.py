@@ -1,4 +1,4 @@
-"""Samples of every DAP message, and entropy that is written down beforehand."""
+"""Samples of every DAP message."""
 
 from aggregator.codec import Message
 from aggregator.dap.extensions import Extension
@@ -35,21 +35,6 @@ from aggregator.dap.profile import DAP_18, BatchMode
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.task import TaskConfiguration, task_extensions
 from aggregator.dap.times import Duration, Interval, Time
-
-
-class ScriptedEntropy:
-    """Gives out bytes that were written down, each once."""
-
-    def __init__(self, script: bytes) -> None:
-        self._script = script
-
-    def bytes(self, size: int) -> bytes:
-        """Return the next `size` bytes of the script."""
-        given, self._script = self._script[:size], self._script[size:]
-        if len(given) != size:
-            raise ValueError(f"the script has only {len(given)} of {size} bytes left")
-        return given
-
 
 TASK_ID = TaskId(bytes(range(32)))
 BATCH_ID = BatchId(bytes(range(32, 64)))

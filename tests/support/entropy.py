@@ -1,4 +1,4 @@
-"""A deterministic stand-in for the operating system's randomness."""
+"""Deterministic stand-ins for the operating system's randomness."""
 
 import hashlib
 
@@ -19,6 +19,21 @@ class SeededEntropy(Entropy):
         self.calls += 1
         prefix = len(self._seed).to_bytes(8, "little") + self._seed
         return hashlib.shake_128(prefix + self.calls.to_bytes(8, "little")).digest(size)
+
+
+class ScriptedEntropy(Entropy):
+    """Gives out bytes that were written down, each once."""
+
+    def __init__(self, script: bytes) -> None:
+        self._script = script
+
+    @override
+    def bytes(self, size: int) -> bytes:
+        """Return the next `size` bytes of the script."""
+        given, self._script = self._script[:size], self._script[size:]
+        if len(given) != size:
+            raise ValueError(f"the script has only {len(given)} of {size} bytes left")
+        return given
 
 
 class NoEntropy(Entropy):

@@ -8,7 +8,7 @@ from aggregator.dap.auth import (
     presented_token,
     token_matches,
 )
-from tests.support.dap_messages import ScriptedEntropy
+from tests.support.entropy import ScriptedEntropy
 
 
 def test_a_token_is_256_random_bits_fit_for_a_header() -> None:

@@ -20,7 +20,7 @@ from aggregator.dap.hpke import (
 from aggregator.dap.hpke_suites import NAMED, SUITES, Suite
 from aggregator.dap.profile import DAP_18, Role
 from aggregator.errors import ParameterError
-from tests.support.dap_messages import ScriptedEntropy
+from tests.support.entropy import ScriptedEntropy
 
 KEYPAIR = generate_keypair(7, ScriptedEntropy(b"\x11" * 32))
 OTHER_KEYPAIR = generate_keypair(8, ScriptedEntropy(b"\x22" * 32))

@@ -13,7 +13,7 @@ from aggregator.dap.ids import (
     encode_base64url,
 )
 from aggregator.errors import ParameterError
-from tests.support.dap_messages import ScriptedEntropy
+from tests.support.entropy import ScriptedEntropy
 
 # DAP, "HTTP Usage", gives these two.
 TASK_ID = "f0163447364ccf1bc0e3affcca6873c9c381f64acdf9020662f83f46c07219e7"
