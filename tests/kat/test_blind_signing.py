@@ -13,28 +13,17 @@ from cryptography.hazmat.primitives.asymmetric.rsa import (
     rsa_crt_iqmp,
 )
 
-from aggregator.entropy import Entropy, SystemEntropy
+from aggregator.entropy import SystemEntropy
 from aggregator.errors import LocalError, ParameterError
 from aggregator.protocol.blind_signing import blind, blind_sign, unblind
 from aggregator.protocol.signed_permits import IssuerKeys, is_signed, signed_text
+from tests.support.entropy import ScriptedEntropy
 
 VECTOR: dict[str, str] = json.loads(
     (Path(__file__).parent / "data" / "permits" / "rfc9474.json").read_text("utf-8")
 )
 MODULUS = bytes.fromhex(VECTOR["n"])
 MESSAGE, SALT = bytes.fromhex(VECTOR["msg"]), bytes.fromhex(VECTOR["salt"])
-
-
-class Drawn(Entropy):
-    """Gives out bytes that were drawn before."""
-
-    def __init__(self, *drawn: bytes) -> None:
-        self.drawn = [*drawn]
-
-    def bytes(self, count: int) -> bytes:
-        found = self.drawn.pop(0)
-        assert len(found) == count
-        return found
 
 
 def key_of() -> RSAPrivateKey:
@@ -46,7 +35,7 @@ def key_of() -> RSAPrivateKey:
 def test_a_message_is_blinded_signed_and_unblinded_as_in_the_rfc() -> None:
     n, inverse = int(VECTOR["n"], 16), int(VECTOR["inv"], 16)
     factor = pow(inverse, -1, n).to_bytes(512, "big")
-    blinded = blind(MODULUS, MESSAGE, Drawn(SALT, factor))
+    blinded = blind(MODULUS, MESSAGE, ScriptedEntropy(SALT + factor))
     assert blinded.sent.hex() == VECTOR["blinded_msg"]
     assert blinded.inverse.hex() == VECTOR["inv"].zfill(1024)
     answer = blind_sign(key_of(), blinded.sent, SystemEntropy())

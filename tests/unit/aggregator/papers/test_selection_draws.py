@@ -1,29 +1,16 @@
 """Exact draws of the keep decision: what is a tie, what is certain, what is refused."""
 
 import pytest
-from typing_extensions import override
 
-from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
 from aggregator.papers.partition_selection import OptimalSelection
 from aggregator.papers.selection_draws import draw_kept
-from tests.support.entropy import SeededEntropy
-
-
-class ScriptedEntropy(Entropy):
-    """Hands out given words of 64 bits, a call at a time."""
-
-    def __init__(self, *words: int) -> None:
-        self._words = list(words)
-
-    @override
-    def bytes(self, size: int) -> bytes:
-        words = [self._words.pop(0) for _ in range(size // 8)]
-        return b"".join(word.to_bytes(8, "little") for word in words)
+from tests.support.entropy import ScriptedEntropy, SeededEntropy
 
 
 def draw(selection: OptimalSelection, count: int, *words: int) -> bool:
-    (kept,) = draw_kept(selection, [count], ScriptedEntropy(*words))
+    script = b"".join(word.to_bytes(8, "little") for word in words)
+    (kept,) = draw_kept(selection, [count], ScriptedEntropy(script))
     return kept
 
 

@@ -13,9 +13,8 @@ from aggregator.client.text.amounts import Amount, drawn_below, range_of, withou
 from aggregator.client.text.question import TextQuestion, question_of_json
 from aggregator.client.text.spelling import Spelling, spelling_of_json
 from aggregator.dap.times import Interval
-from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
-from tests.support.entropy import SeededEntropy
+from tests.support.entropy import ScriptedEntropy, SeededEntropy
 from tests.support.text import question_tasks, spelling_tasks
 
 GRID = Grid(Fraction(-1, 2), Fraction(1, 4), 10, clips=True)
@@ -23,16 +22,6 @@ AMOUNT = Amount("How much?", GRID, "euros a week")
 PLAIN = TextQuestion("Fruit, shop: which?", Fraction(1, 2), 8, 16)
 ASKED = dataclasses.replace(PLAIN, amount=AMOUNT)
 SAID = "with amounts of -1/2 to 2 euros a week in steps of 1/4: "
-
-
-class Drawn(Entropy):
-    """Gives these numbers."""
-
-    def __init__(self, *numbers: int) -> None:
-        self.left = list(numbers)
-
-    def bytes(self, size: int) -> bytes:
-        return self.left.pop(0).to_bytes(size, "big")
 
 
 def test_a_question_without_an_amount_is_described_byte_for_byte_as_ever() -> None:
@@ -123,12 +112,15 @@ def test_a_report_has_one_of_two_entries_for_each_bucket_of_strings() -> None:
 
 def test_the_least_number_never_has_the_upper_level_and_the_largest_always() -> None:
     for drawn in range(GRID.steps):
-        levels = [AMOUNT.level(steps, Drawn(drawn)) for steps in range(GRID.steps + 1)]
+        levels = [
+            AMOUNT.level(steps, ScriptedEntropy(drawn.to_bytes(8, "big")))
+            for steps in range(GRID.steps + 1)
+        ]
         assert levels == [int(drawn < steps) for steps in range(GRID.steps + 1)]
 
 
 def test_every_draw_is_as_likely_for_any_number_of_steps() -> None:
-    assert drawn_below(3, Drawn(2**64 - 1, 7)) == 1
+    assert drawn_below(3, ScriptedEntropy(b"\xff" * 8 + bytes(7) + b"\x07")) == 1
     counts = Counter(drawn_below(10, SeededEntropy(b"%d" % each)) for each in range(2000))
     assert max(abs(counts[each] - 200) for each in range(10)) < 6 * 200**0.5
 

@@ -17,7 +17,7 @@ from aggregator.client.text.hashing import NO_ANSWER, TextHashes, siphash
 from aggregator.client.text.strings import fingerprint, normal_form
 from aggregator.client.text.toss import Toss
 from aggregator.errors import ParameterError
-from tests.support.entropy import SeededEntropy
+from tests.support.entropy import ScriptedEntropy, SeededEntropy
 
 MEANING = hashlib.sha256(b"what do people write?").digest()
 HASHES = TextHashes(MEANING, 16, 1024)
@@ -179,15 +179,9 @@ def test_a_toss_is_as_likely_to_fall_on_each_task() -> None:
 
 
 def test_a_toss_that_would_favour_some_task_is_made_again() -> None:
-    given = [bytes([255] * 8), (20).to_bytes(8, "big")]
-
-    class Drawn:
-        def bytes(self, size: int) -> bytes:
-            assert size == 8
-            return given.pop(0)
-
+    drawn = ScriptedEntropy(bytes([255] * 8) + (20).to_bytes(8, "big"))
     # 2^64 is no multiple of 9, so the largest draws would fall on the first tasks too often.
-    assert Toss.of(TextHashes(MEANING, 9, 16), Drawn()).number == 2
+    assert Toss.of(TextHashes(MEANING, 9, 16), drawn).number == 2
 
 
 def test_a_toss_that_is_kept_gives_the_same_bucket_again() -> None:
