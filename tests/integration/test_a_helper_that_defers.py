@@ -37,6 +37,7 @@ from aggregator.service.storage.tasks.forgetting import forget
 from aggregator.service.storage.tasks.garbage import collect_garbage
 from aggregator.service.storage.tasks.tasks import end_task
 from tests.support.engines import ON_SQLITE
+from tests.support.helper_jobs import send_job
 from tests.support.pair import (
     COLLECTOR_TOKEN,
     LEADER_TOKEN,
@@ -99,9 +100,9 @@ async def job_body(pair: Pair, count: int = 3, key_id: int = 0) -> bytes:
 
 async def send(pair: Pair, body: bytes, name: bytes = NAME) -> Answer:
     """Ask for a job, by whichever method the profile has."""
-    message = AggregationJobInitReq.message
     if not pair.task.profile.creator_names:
-        return await pair.send("POST", pair.url_of("aggregation_jobs"), message, body, LEADER_TOKEN)
+        return await send_job(pair, body)
+    message = AggregationJobInitReq.message
     named = path(
         "aggregation_job", task_id=pair.task.task_id, aggregation_job_id=AggregationJobId(name)
     )

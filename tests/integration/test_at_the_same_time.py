@@ -11,7 +11,7 @@ import pytest
 
 from aggregator.codec import encode
 from aggregator.dap.ids import TaskId
-from aggregator.dap.messages import AggregationJobInitReq, Report, UploadRequest
+from aggregator.dap.messages import Report, UploadRequest
 from aggregator.dap.problems import TaskRefused, UnrecognizedTask
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import StoreError
@@ -31,7 +31,8 @@ from aggregator.service.storage.reports.reports import put_reports
 from aggregator.service.storage.tasks.forgetting import forget
 from aggregator.service.storage.tasks.tasks import TaskRecord, end_task, put_task
 from aggregator.service.transport.driver import DriverSettings
-from tests.support.pair import LEADER_TOKEN, Answer, Died, Pair, pair_of
+from tests.support.helper_jobs import send_job
+from tests.support.pair import Answer, Died, Pair, pair_of
 from tests.support.patience import PATIENCE_SECONDS, yardstick
 from tests.support.tasks import LAPLACE, TASK_ID, make_task
 
@@ -49,8 +50,7 @@ async def test_the_same_aggregation_request_many_times_at_once_is_one_job(pair: 
     answers: list[Answer] = []
 
     async def ask() -> None:
-        url, message = pair.url_of("aggregation_jobs"), AggregationJobInitReq.message
-        answers.append(await pair.send("POST", url, message, body, LEADER_TOKEN))
+        answers.append(await send_job(pair, body))
 
     async with anyio.create_task_group() as group:
         for _ in range(8):

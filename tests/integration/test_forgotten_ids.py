@@ -20,7 +20,8 @@ from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports.counters import Stage, report_counts
 from tests.support.between import Between
-from tests.support.pair import LEADER_TOKEN, Pair, Service
+from tests.support.helper_jobs import send_job
+from tests.support.pair import Pair, Service
 
 WHILE = 31 * DAY
 """More than a month, after which ids are looked at."""
@@ -81,13 +82,7 @@ async def test_reports_are_refused_for_their_age_once_their_ids_are_forgotten(
     assert (ids(pair.leader), ids(pair.helper)) == (0, 0)
     sent = decode(AggregationJobInitReq, job)
     another = encode(dataclasses.replace(sent, verify_inits=sent.verify_inits[:2]))
-    answer = await pair.send(
-        "POST",
-        pair.url_of("aggregation_jobs"),
-        AggregationJobInitReq.message,
-        another,
-        LEADER_TOKEN,
-    )
+    answer = await send_job(pair, another)
     answers = decode(AggregationJobResp, answer.body).verify_resps
     dropped = DAP_18.code(ReportError.REPORT_DROPPED)
     ids_sent = [each.report_metadata.report_id for each in reports[:2]]

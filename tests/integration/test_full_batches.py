@@ -1,23 +1,17 @@
 """A batch that has reached `max_reports`: more reports are refused, and it can be collected."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from aggregator.codec import decode
-from aggregator.dap.messages import (
-    AggregationJobInitReq,
-    AggregationJobResp,
-    Report,
-    ReportUploadStatus,
-    VerifyRespReject,
-)
+from aggregator.dap.messages import ReportUploadStatus
 from aggregator.dap.profile import DAP_18
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import Interval
 from aggregator.service.storage.reports.counters import Stage, report_counts
-from tests.support.pair import LEADER_TOKEN, NOW, Pair, Service, pair_of
+from tests.support.helper_jobs import errors_of, send_job
+from tests.support.pair import NOW, Pair, Service, pair_of
 from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 
 FIRST_UNIT = NOW // TIME_PRECISION - 3
@@ -85,29 +79,16 @@ async def test_a_helper_takes_no_more_into_a_window_whatever_its_leader_sends(
         *await windowed.reports([0] * 60, FIRST_UNIT * TIME_PRECISION),
         *await windowed.reports([0] * 60, (FIRST_UNIT + 1) * TIME_PRECISION),
     ]
-    answers = await answers_of_helper(windowed, reports)
-    assert [isinstance(each, VerifyRespReject) for each in answers] == [False] * 100 + [True] * 20
+    errors = errors_of((await send_job(windowed, await windowed.job(reports))).body)
+    assert [each is not None for each in errors] == [False] * 100 + [True] * 20
     assert (await counts(windowed, windowed.helper, Stage.AGGREGATION))["batch_full"] == 20
-
-
-async def answers_of_helper(pair: Pair, reports: list[Report]) -> Sequence[object]:
-    """Return what the helper says of reports that a leader sends it, whatever it may send."""
-    answer = await pair.send(
-        "POST",
-        pair.url_of("aggregation_jobs"),
-        AggregationJobInitReq.message,
-        await pair.job(reports),
-        LEADER_TOKEN,
-    )
-    return decode(AggregationJobResp, answer.body).verify_resps
 
 
 async def test_a_helper_takes_no_more_than_max_reports_whatever_its_leader_sends(
     pair: Pair,
 ) -> None:
-    last = (await answers_of_helper(pair, await pair.reports([0] * 101)))[100]
-    assert isinstance(last, VerifyRespReject)
-    assert DAP_18.report_error(last.report_error) is ReportError.REPORT_DROPPED
+    answer = await send_job(pair, await pair.job(await pair.reports([0] * 101)))
+    assert errors_of(answer.body)[100] is ReportError.REPORT_DROPPED
     assert await counts(pair, pair.helper, Stage.AGGREGATION) == {
         "aggregated": 100,
         "batch_full": 1,

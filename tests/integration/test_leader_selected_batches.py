@@ -9,24 +9,16 @@ from pathlib import Path
 import httpx
 import pytest
 
-from aggregator.codec import decode, encode
+from aggregator.codec import encode
 from aggregator.collector import Collection, CollectionTimeout, TaskCollector, opened, results
 from aggregator.collector.driver import Driver
 from aggregator.collector.opened import AsyncCollector
 from aggregator.collector.results.result import Result
 from aggregator.dap.auth import hash_token
 from aggregator.dap.extensions import Extensions
-from aggregator.dap.messages import (
-    AggregationJobInitReq,
-    AggregationJobResp,
-    CollectionJobReq,
-    Report,
-    TimeIntervalQuery,
-    VerifyRespReject,
-)
+from aggregator.dap.messages import CollectionJobReq, Report, TimeIntervalQuery
 from aggregator.dap.problems import BatchInvalid
-from aggregator.dap.profile import DAP_18
-from aggregator.dap.report_errors import AnyReportError, ReportError
+from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.leader_selected import LeaderSelected
 from aggregator.protocol.requirements import Requirements
@@ -41,6 +33,7 @@ from aggregator.service.storage.tasks.caller_tokens import add_caller_token, end
 from aggregator.service.storage.tasks.tasks import end_task, replace_peer_token
 from aggregator.service.transport.interpretation import PeerUnreachable
 from tests.support.collector_service import CollectorService
+from tests.support.helper_jobs import errors_of, send_job
 from tests.support.pair import COLLECTOR_TOKEN, LEADER_TOKEN, NOW, Answer, Pair, Service
 from tests.support.tasks import LAPLACE, NO_NOISE, TIME_PRECISION, collector_keypair, make_task
 
@@ -95,18 +88,9 @@ def garbled(report: Report) -> Report:
     )
 
 
-async def send_job(pair: Pair, reports: Sequence[Report], extensions: Extensions) -> Answer:
+async def offer(pair: Pair, reports: Sequence[Report], extensions: Extensions) -> Answer:
     """Ask the helper to aggregate reports, as a leader that does what it likes."""
-    body = await pair.job(reports, pair.clock.now(), extensions)
-    url, message = pair.url_of("aggregation_jobs"), AggregationJobInitReq.message
-    return await pair.send("POST", url, message, body, LEADER_TOKEN)
-
-
-def errors_of(answer: Answer) -> list[AnyReportError]:
-    assert not answer.problem, answer.problem
-    resps = decode(AggregationJobResp, answer.body).verify_resps
-    rejected = [resp for resp in resps if isinstance(resp, VerifyRespReject)]
-    return [DAP_18.report_error(resp.report_error) for resp in rejected]
+    return await send_job(pair, await pair.job(reports, pair.clock.now(), extensions))
 
 
 @pytest.mark.parametrize("job_size", [2, 100])
@@ -202,10 +186,10 @@ async def test_another_report_takes_the_place_of_a_rejected_one(tmp_path: Path) 
 async def test_a_report_counts_in_one_batch_only_whatever_the_leader_does(tmp_path: Path) -> None:
     async with running(tmp_path) as pair:
         reports = await pair.reports([0, 0, 0])
-        first = await send_job(pair, reports, MODE.job_extensions(b"a" * 32))
-        assert errors_of(first) == []
-        second = await send_job(pair, reports, MODE.job_extensions(b"b" * 32))
-        assert errors_of(second) == [ReportError.REPORT_REPLAYED] * 3
+        first = await offer(pair, reports, MODE.job_extensions(b"a" * 32))
+        assert errors_of(first.body) == [None] * 3
+        second = await offer(pair, reports, MODE.job_extensions(b"b" * 32))
+        assert errors_of(second.body) == [ReportError.REPORT_REPLAYED] * 3
 
 
 async def test_no_report_falls_into_a_batch_that_was_collected(tmp_path: Path) -> None:
@@ -213,13 +197,13 @@ async def test_no_report_falls_into_a_batch_that_was_collected(tmp_path: Path) -
         batch = MODE.selected(MODE.selector(Batch(b"a" * 32, b"a" * 32)), pair.request().query)
         task_id = pair.task.task_id.value
         await pair.helper.database.run("close", lambda tx: mark_collected(tx, task_id, batch))
-        answer = await send_job(pair, await pair.reports([0]), MODE.job_extensions(batch.first))
-        assert errors_of(answer) == [ReportError.BATCH_COLLECTED]
+        answer = await offer(pair, await pair.reports([0]), MODE.job_extensions(batch.first))
+        assert errors_of(answer.body) == [ReportError.BATCH_COLLECTED]
 
 
 async def test_the_helper_refuses_a_job_that_names_no_batch(tmp_path: Path) -> None:
     async with running(tmp_path) as pair:
-        answer = await send_job(pair, await pair.reports([0]), ())
+        answer = await offer(pair, await pair.reports([0]), ())
         assert answer.problem_type == "invalidMessage"
         assert "leader_selected_batch_id: missing" in str(answer.problem["detail"])
 

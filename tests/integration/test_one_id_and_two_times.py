@@ -6,21 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.codec import decode, encode
-from aggregator.dap.messages import (
-    AggregationJobInitReq,
-    AggregationJobResp,
-    Report,
-    VerifyRespReject,
-)
-from aggregator.dap.profile import DAP_18
-from aggregator.dap.report_errors import AnyReportError, ReportError
+from aggregator.codec import encode
+from aggregator.dap.messages import Report
+from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import DAY
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports.counters import Stage, report_counts
 from tests.support.balance import check_books
 from tests.support.entropy import SeededEntropy
-from tests.support.pair import LEADER_TOKEN, NOW, Answer, Pair, Service
+from tests.support.helper_jobs import errors_of, send_job
+from tests.support.pair import NOW, Pair, Service
 from tests.support.tasks import NO_NOISE, make_task
 
 COUNT = {"type": "Prio3Count"}
@@ -60,26 +55,15 @@ async def job(pair: Pair, reports: Sequence[Report], batch: bytes = b"a") -> byt
     return await pair.job(reports, pair.clock.now(), extensions)
 
 
-async def send(pair: Pair, body: bytes) -> Answer:
-    url, message = pair.url_of("aggregation_jobs"), AggregationJobInitReq.message
-    return await pair.send("POST", url, message, body, LEADER_TOKEN)
-
-
-def errors_of(answer: Answer) -> list[AnyReportError]:
-    assert not answer.problem, answer.problem
-    resps = decode(AggregationJobResp, answer.body).verify_resps
-    rejected = [resp for resp in resps if isinstance(resp, VerifyRespReject)]
-    return [DAP_18.report_error(resp.report_error) for resp in rejected]
-
-
 @pytest.mark.parametrize("pair", ["leader_selected"], indirect=True)
 async def test_a_leader_that_offers_one_report_to_two_batches_has_it_counted_in_one(
     pair: Pair,
 ) -> None:
     reports = await reports_of(pair, b"one", NOW, 3)
-    assert errors_of(await send(pair, await job(pair, reports))) == []
+    assert errors_of((await send_job(pair, await job(pair, reports))).body) == [None] * 3
     for batch in (b"b", b"c"):
-        assert errors_of(await send(pair, await job(pair, reports, batch))) == [REPLAYED] * 3
+        answer = await send_job(pair, await job(pair, reports, batch))
+        assert errors_of(answer.body) == [REPLAYED] * 3
     assert counts(pair.helper, pair) == {"aggregated": 3, "report_replayed": 6}
 
 
@@ -90,7 +74,7 @@ async def test_a_report_whose_time_is_changed_on_its_way_opens_nowhere(
     """Its time is authenticated with both ciphertexts: no replay has another one."""
     reports = await reports_of(pair, b"one", NOW, 2)
     body = await job(pair, reports)
-    assert errors_of(await send(pair, body)) == []
+    assert errors_of((await send_job(pair, body)).body) == [None] * 2
     pair.clock.advance(301 * DAY)
     other = pair.task.time(NOW + days * DAY)
     for report in reports:
@@ -99,7 +83,8 @@ async def test_a_report_whose_time_is_changed_on_its_way_opens_nowhere(
         body = body.replace(
             metadata, encode(dataclasses.replace(report.report_metadata, time=other))
         )
-    assert errors_of(await send(pair, body)) == [ReportError.HPKE_DECRYPT_ERROR] * 2
+    answer = await send_job(pair, body)
+    assert errors_of(answer.body) == [ReportError.HPKE_DECRYPT_ERROR] * 2
     # A leader that was given the report so finds the same, whose answer to the upload is of before.
     changed = [
         dataclasses.replace(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.dap.messages import AggregationJobInitReq, Report
+from aggregator.dap.messages import Report
 from aggregator.dap.profile import DAP_18
 from aggregator.dap.report_errors import ReportError
 from aggregator.dp.filters import cost_of_dp
@@ -19,6 +19,7 @@ from aggregator.service.storage.jobs.aggregation_jobs import AGGREGATION_JOBS
 from aggregator.service.storage.ledger.charges import list_ledger
 from aggregator.service.storage.reports.counters import Stage, report_counts
 from tests.support.entropy import SeededEntropy
+from tests.support.helper_jobs import send_job
 from tests.support.pair import COLLECTOR_TOKEN, LEADER_TOKEN, LEASE_SECONDS, NOW, Pair, Service
 from tests.support.store import read_shares, units
 from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
@@ -314,8 +315,7 @@ async def test_the_helper_answers_the_same_aggregation_request_with_the_same_byt
         body = await pair.job(await pair.reports([0, 1, 2]))
 
         async def ask() -> tuple[int, bytes, str]:
-            url = pair.url_of("aggregation_jobs")
-            answer = await pair.send("POST", url, AggregationJobInitReq.message, body, LEADER_TOKEN)
+            answer = await send_job(pair, body)
             return answer.status, answer.body, answer.headers["location"]
 
         first = await ask()

@@ -8,10 +8,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from aggregator.codec import decode
 from aggregator.dap.extensions import Extension
 from aggregator.dap.ids import TaskId
-from aggregator.dap.messages import AggregationJobInitReq, AggregationJobResp, Report
+from aggregator.dap.messages import Report
 from aggregator.protocol import reports as sealing
 from aggregator.protocol.permit_lists import listed
 from aggregator.protocol.reports import prepare_reports, seal_report
@@ -24,7 +23,8 @@ from aggregator.service.storage.operator.permits import add_permits
 from aggregator.service.storage.reports import bodies
 from aggregator.service.storage.reports.counters import Stage
 from tests.support.engines import ON_SQLITE
-from tests.support.pair import LEADER_TOKEN, NOW, Pair
+from tests.support.helper_jobs import errors_of, send_job
+from tests.support.pair import NOW, Pair
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.permitted import (
     OTHER_ID,
@@ -64,17 +64,9 @@ async def collected(pair: Pair) -> tuple[int, ...]:
 
 async def answers(pair: Pair, reports: list[Report]) -> list[str]:
     """Send reports to the helper as a leader would, whoever made them; return what it says."""
-    request = await pair.job(reports, pair.clock.now())
-    url, message = pair.url_of("aggregation_jobs"), AggregationJobInitReq.message
-    answer = await pair.send("POST", url, message, request, LEADER_TOKEN)
-    found = decode(AggregationJobResp, answer.body).verify_resps
-    profile = pair.task.profile
-    return [
-        "counted"
-        if getattr(each, "report_error", None) is None
-        else profile.report_error(each.report_error).draft_name
-        for each in found
-    ]
+    answer = await send_job(pair, await pair.job(reports, pair.clock.now()))
+    found = errors_of(answer.body, pair.task.profile)
+    return ["counted" if each is None else each.draft_name for each in found]
 
 
 async def test_reports_with_a_permit_count_once_and_a_repetition_is_silent(pair: Pair) -> None:

@@ -18,7 +18,8 @@ from aggregator.dap.messages import (
 from aggregator.dap.times import Time
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_to_table
-from tests.support.pair import LEADER_TOKEN, NOW, Answer, Pair
+from tests.support.helper_jobs import send_job
+from tests.support.pair import NOW, Answer, Pair
 from tests.support.tasks import TIME_PRECISION, make_task
 
 UNITS = NOW // TIME_PRECISION
@@ -132,13 +133,7 @@ async def job_of(pair: Pair, key_id: int, *changes: Callable[[Report], Report]) 
         for init, report, change in zip(whole.verify_inits, reports, changes, strict=True)
     ]
     request = dataclasses.replace(whole, verify_inits=tuple(inits))
-    return await pair.send(
-        "POST",
-        pair.url_of("aggregation_jobs"),
-        AggregationJobInitReq.message,
-        encode(request),
-        LEADER_TOKEN,
-    )
+    return await send_job(pair, encode(request))
 
 
 def codes(answer: Answer) -> Sequence[int | None]:

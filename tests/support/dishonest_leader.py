@@ -13,13 +13,7 @@ from aggregator.dap.auth import bearer_header
 from aggregator.dap.extensions import Extensions
 from aggregator.dap.hpke import HpkeConfigList, HpkeKeypair
 from aggregator.dap.ids import ReportId
-from aggregator.dap.messages import (
-    AggregationJobInitReq,
-    AggregationJobResp,
-    Report,
-    ReportMetadata,
-    UploadRequest,
-)
+from aggregator.dap.messages import AggregationJobInitReq, Report, ReportMetadata, UploadRequest
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type, path
 from aggregator.entropy import SystemEntropy
@@ -31,6 +25,7 @@ from aggregator.protocol.task import Task
 from aggregator.service.runtime import Runtime
 from aggregator.vdaf.circuits import Measurement
 from tests.support.clock import ManualClock
+from tests.support.helper_jobs import errors_of
 from tests.support.module_pair import elsewhere
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.processes import Processes
@@ -125,12 +120,8 @@ class DishonestLeader:
             trust_env=False,
         )
         assert answer.is_success, answer.text
-        found = Counter[str]()
-        for each in decode(AggregationJobResp, answer.content).verify_resps:
-            error = getattr(each, "report_error", None)
-            said = "counted" if error is None else task.profile.report_error(error).draft_name
-            found[said] += 1
-        return found
+        found = errors_of(answer.content, task.profile)
+        return Counter("counted" if each is None else each.draft_name for each in found)
 
     def _keypairs(self) -> dict[int, HpkeKeypair]:
         with open_aggregator(self._services.configs["leader"]) as opened:
