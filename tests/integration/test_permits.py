@@ -18,9 +18,7 @@ from aggregator.protocol.task import Task
 from aggregator.service.config import HelperSettings, LeaderSettings
 from aggregator.service.leader.uploads import Grouping
 from aggregator.service.runtime.report_ages import forget_old_ids
-from aggregator.service.storage.engine.objects import objects_at
 from aggregator.service.storage.operator.permits import add_permits
-from aggregator.service.storage.reports import bodies
 from aggregator.service.storage.reports.counters import Stage
 from tests.support.engines import ON_SQLITE
 from tests.support.helper_jobs import errors_of, send_job
@@ -78,18 +76,6 @@ async def test_reports_with_a_permit_count_once_and_a_repetition_is_silent(pair:
         assert [(each.given, each.spent) for each in windows(service)] == [(10, 5), (10, 0)]
 
 
-async def test_the_next_draft_has_the_same_words_for_permits(tmp_path: Path) -> None:
-    async with permitted_pair(tmp_path, permitted(profile="dap-19")) as pair:
-        first = await reports_of(pair, SECRETS[:3], [0, 1, 2])
-        assert names(pair, await pair.upload(first)) == []
-        again = await reports_of(pair, SECRETS[:1], [3])
-        guessed = await pair.reports([1], openings=[bytes(16)])
-        refused = await pair.upload([*again, *guessed])
-        assert [each.error for each in refused.status] == [243, 241]
-        assert await answers(pair, guessed) == ["permit_unknown"]
-        assert await collected(pair) == (1, 1, 1, 0)
-
-
 async def test_strangers_are_refused_before_anything_is_stored(pair: Pair) -> None:
     plain = make_task(privacy={"mechanism": "None", "window": 2})
     without = await pair.reports([1], task=plain)
@@ -139,27 +125,6 @@ async def test_a_permit_of_another_window_stays_good_in_its_own(pair: Pair) -> N
     assert counts(pair.leader, Stage.UPLOAD, pair.task) == {"permit_of_another_window": 1}
     pair.clock.advance(WINDOW_SECONDS)
     assert names(pair, await pair.upload(await reports_of(pair, SECRETS[5:6], [1], LATER))) == []
-
-
-async def test_a_wrong_opening_costs_only_the_permit_of_whoever_sent_it(pair: Pair) -> None:
-    (wrong,) = prepare_reports(
-        pair.task,
-        [3],
-        pair.task.time(NOW),
-        pair.client_entropy,
-        openings(pair.task, SECRETS[:1]),
-    )
-    wrong = dataclasses.replace(wrong, opening=bytes(16))
-    sealed = seal_report(pair.task, wrong, *await pair.configs(), pair.client_entropy)
-    honest = await reports_of(pair, SECRETS[1:4], [0, 1, 2])
-    assert names(pair, await pair.upload([sealed, *honest])) == []
-    assert await collected(pair) == (1, 1, 1, 0)
-    for service in (pair.leader, pair.helper):
-        assert counts(service, Stage.AGGREGATION, pair.task) == {
-            "aggregated": 3,
-            "permit_unknown": 1,
-        }
-    assert (spent(pair.leader), spent(pair.helper)) == (4, 3)
 
 
 async def test_a_leader_can_neither_make_reports_up_nor_use_an_id_that_it_has_seen(
@@ -265,29 +230,11 @@ async def test_a_list_may_come_while_reports_do(pair: Pair) -> None:
     assert await collected(pair) == (3, 0, 0, 0)
 
 
-async def with_other(pair: Pair) -> Task:
-    other = permitted(OTHER_ID)
-    await pair.provision(other)
-    return other
-
-
-async def test_a_permit_is_good_for_one_task_of_its_domain(pair: Pair) -> None:
-    other = await with_other(pair)
-    one = await reports_of(pair, SECRETS[:3], [0, 1, 2])
-    two = await reports_of(pair, SECRETS[2:6], [0, 0, 1, 2], task=other)
-    assert names(pair, await pair.upload(one)) == []
-    assert names(pair, await pair.upload(two, other)) == ["permit_spent"]
-    assert await collected(pair) == (1, 1, 1, 0)
-    pair.task = other
-    assert await collected(pair) == (1, 1, 1, 0)
-    # A leader that lets it in twice gains nothing.
-    assert await answers(pair, await reports_of(pair, SECRETS[:1], [3])) == ["permit_spent"]
-
-
 async def test_uploads_to_two_tasks_of_a_domain_in_one_transaction_spend_a_permit_once(
     pair: Pair,
 ) -> None:
-    other = await with_other(pair)
+    other = permitted(OTHER_ID)
+    await pair.provision(other)
     plain = make_task(id=str(THIRD_ID), privacy={"mechanism": "None", "window": 2})
     await pair.provision(plain)
     begun: Counter[str] = Counter()
@@ -367,23 +314,6 @@ async def test_a_store_that_was_set_back_forgets_sums_and_spent_permits_together
     assert spent(pair.helper) == 3
 
 
-async def test_permits_are_spent_where_bodies_lie_in_object_storage(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bodies, "LEAST_BYTES", 1)
-    async with permitted_pair(tmp_path) as pair:
-        place = tmp_path / "objects"
-        place.mkdir()
-        pair.leader.make_objects = lambda: objects_at(f"file://{place}")
-        pair.leader.restart()
-        sent = await reports_of(pair, SECRETS[:4], [0, 1, 1, 2])
-        assert names(pair, await pair.upload(sent)) == []
-        assert [each for each in place.rglob("*") if each.is_file()]
-        again = await reports_of(pair, SECRETS[:4], [3] * 4)
-        assert names(pair, await pair.upload(again)) == ["permit_spent"] * 4
-        assert await collected(pair) == (1, 2, 1, 0)
-
-
 async def test_tasks_of_different_domains_ask_for_different_permits(pair: Pair) -> None:
     other = permitted(OTHER_ID, bytes(32))
     await pair.provision(other)
@@ -403,24 +333,6 @@ async def test_a_report_that_is_sealed_again_is_no_second_one(pair: Pair) -> Non
         assert names(pair, await pair.upload(sealed)) == []
     found = counts(pair.leader, Stage.UPLOAD, pair.task)
     assert found == {"stored": 3, "report_replayed": 3}
-
-
-@pytest.mark.parametrize("settings", [{}, {"defer_jobs": True}], ids=["at once", "deferred"])
-@pytest.mark.parametrize("mode", ["time_interval", "leader_selected"])
-async def test_without_windows_a_permit_is_good_once_for_ever(
-    tmp_path: Path, mode: str, settings: dict[str, bool]
-) -> None:
-    task = permitted(window=None, batch_mode=mode)
-    helper = HelperSettings(database="none", **settings)
-    async with permitted_pair(tmp_path, task, helper_settings=helper) as pair:
-        first = await reports_of(pair, SECRETS[:3], [0, 1, 2])
-        assert names(pair, await pair.upload(first)) == []
-        pair.clock.advance(1000)
-        later = await reports_of(pair, SECRETS[2:4], [3, 3], NOW + 1000)
-        assert names(pair, await pair.upload(later)) == ["permit_spent"]
-        await pair.work_until_idle()
-        assert (spent(pair.leader), spent(pair.helper)) == (4, 4)
-        assert counts(pair.helper, Stage.AGGREGATION, task) == {"aggregated": 4}
 
 
 async def test_a_permit_is_never_forgotten_for_its_age_while_its_window_is_open(

@@ -13,9 +13,9 @@ from aggregator.service.config import HelperSettings
 from aggregator.service.leader import upload_checks
 from tests.integration.test_crashes import Killer, persistent_upload
 from tests.integration.test_permits import collected
-from tests.support import permitted, signed
+from tests.support.kinds_of_permits import LISTED, SIGNED, Kind
 from tests.support.pair import LEASE_SECONDS, Died, Pair
-from tests.support.permitted import SECRETS, names, spent
+from tests.support.permitted import names, spent
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -43,12 +43,12 @@ class Way:
     """How reports go through.
 
     Attributes:
-        is_signed: Whether their permits are signed; otherwise they are listed.
+        kind: Of which kind their permits are.
         at_once: How many are in a request and a job.
         defers: Whether the helper answers later.
     """
 
-    is_signed: bool
+    kind: Kind
     at_once: int = 3
     defers: bool = False
 
@@ -60,10 +60,10 @@ class Way:
 
 
 WAYS = {
-    "listed, in columns": Way(is_signed=False),
-    "signed, in columns": Way(is_signed=True),
-    "signed, one by one": Way(is_signed=True, at_once=1),
-    "signed, deferred": Way(is_signed=True, defers=True),
+    "listed, in columns": Way(LISTED),
+    "signed, in columns": Way(SIGNED),
+    "signed, one by one": Way(SIGNED, at_once=1),
+    "signed, deferred": Way(SIGNED, defers=True),
 }
 DEATHS = [
     pytest.param(way, role, name, moment, id=f"{words}, {role}, {name}, {moment}")
@@ -73,13 +73,10 @@ DEATHS = [
 ]
 
 
-async def reports_twice(pair: Pair, *, is_signed: bool) -> list[list[Report]]:
+async def reports_twice(pair: Pair, kind: Kind) -> list[list[Report]]:
     """Return two reports of each person with the same permit, the second of another answer."""
-    answers = (MEASUREMENTS, [3] * PEOPLE)
-    if is_signed:
-        permits = signed.permits_of(pair.task, PEOPLE)
-        return [await signed.reports_of(pair, permits, some) for some in answers]
-    return [await permitted.reports_of(pair, SECRETS[:PEOPLE], some) for some in answers]
+    permits = kind.permits(pair.task, PEOPLE)
+    return [await kind.reports(pair, permits, some) for some in (MEASUREMENTS, [3] * PEOPLE)]
 
 
 async def upload(pair: Pair, reports: list[Report], at_once: int) -> list[str]:
@@ -116,12 +113,11 @@ async def test_whenever_a_service_dies_a_permit_lets_one_report_count(
 ) -> None:
     if way.at_once > 1:
         monkeypatch.setattr(upload_checks, "SHORT_BODY", 0)
-    pairs = signed.signed_pair if way.is_signed else permitted.permitted_pair
     helper = HelperSettings(database="none", defer_jobs=way.defers)
-    async with pairs(tmp_path, helper_settings=helper, job_size=way.at_once) as pair:
+    async with way.kind.pair(tmp_path, helper_settings=helper, job_size=way.at_once) as pair:
         killer = Killer(transaction, moment)
         (pair.leader if role == "leader" else pair.helper).on_moment = killer
-        sent, again = await reports_twice(pair, is_signed=way.is_signed)
+        sent, again = await reports_twice(pair, way.kind)
         assert await upload(pair, sent, way.at_once) == []
         assert await upload(pair, again, way.at_once) == ["permit_spent"] * PEOPLE
         await work(pair)

@@ -15,17 +15,13 @@ from aggregator.protocol.reports import prepare_reports, seal_report
 from aggregator.protocol.signed_permits import SIGNATURE_SIZE, is_signed
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_toml, task_to_toml
-from aggregator.service.config import HelperSettings
-from aggregator.service.storage.engine.objects import objects_at
 from aggregator.service.storage.operator.permits import end_permits
-from aggregator.service.storage.reports import bodies
 from aggregator.service.storage.reports.counters import Stage
 from tests.integration.test_permits import answers, collected
 from tests.support.entropy import SeededEntropy
 from tests.support.pair import NOW, Pair
 from tests.support.permitted import (
     DOMAIN,
-    OTHER_ID,
     SECRETS,
     WINDOW_SECONDS,
     counts,
@@ -197,34 +193,6 @@ async def test_a_leader_can_neither_make_reports_up_nor_use_what_it_has_seen(pai
     assert await collected(pair) == (1, 1, 1, 0)
 
 
-async def test_a_wrong_opening_costs_only_the_permit_of_whoever_sent_it(pair: Pair) -> None:
-    good = permits_of(pair.task, 4)
-    (wrong,) = prepare_reports(
-        pair.task, [3], pair.task.time(NOW), pair.client_entropy, [good[0][0]], [good[0][1]]
-    )
-    wrong = dataclasses.replace(wrong, opening=bytes(16))
-    sealed = seal_report(pair.task, wrong, *await pair.configs(), pair.client_entropy)
-    assert await upload(pair, [sealed, *await reports_of(pair, good[1:], [0, 1, 2])]) == []
-    assert await collected(pair) == (1, 1, 1, 0)
-    for service in (pair.leader, pair.helper):
-        found = counts(service, Stage.AGGREGATION, pair.task)
-        assert found == {"aggregated": 3, "permit_unknown": 1}
-
-
-async def test_a_permit_is_good_for_one_task_of_its_domain(pair: Pair) -> None:
-    other = signed_task(OTHER_ID)
-    await pair.provision(other)
-    permits = permits_of(pair.task, 4)
-    assert await upload(pair, await reports_of(pair, permits[:3], [0, 1, 1])) == []
-    two = await reports_of(pair, permits[2:], [2, 2], task=other)
-    assert await upload(pair, two, other) == ["permit_spent"]
-    assert await collected(pair) == (1, 2, 0, 0)
-    # A leader that lets it in twice gains nothing.
-    pair.task = other
-    again = await reports_of(pair, permits[:1], [3], task=other)
-    assert await answers(pair, again) == ["permit_spent"]
-
-
 async def test_a_signed_task_lets_nothing_into_a_listed_one_of_its_domain(pair: Pair) -> None:
     """Both kinds in one transaction: a report without an entry does not count as signed."""
     listed = permitted(THIRD_ID)
@@ -246,49 +214,6 @@ async def test_a_window_that_was_ended_takes_no_signed_permit(pair: Pair) -> Non
     late = await reports_of(pair, good, [1, 1])
     assert await upload(pair, late) == ["permit_of_another_window"] * 2
     assert await answers(pair, late) == ["permit_of_another_window"] * 2
-
-
-@pytest.mark.parametrize("settings", [{}, {"defer_jobs": True}], ids=["at once", "deferred"])
-@pytest.mark.parametrize("mode", ["time_interval", "leader_selected"])
-async def test_without_windows_one_key_signs_all(
-    tmp_path: Path, mode: str, settings: dict[str, bool]
-) -> None:
-    task = signed_task(window=None, batch_mode=mode)
-    helper = HelperSettings(database="none", **settings)
-    async with signed_pair(tmp_path, task, helper_settings=helper) as pair:
-        permits = permits_of(task, 4)
-        assert await upload(pair, await reports_of(pair, permits[:3], [0, 1, 2])) == []
-        pair.clock.advance(1000)
-        later = await reports_of(pair, permits[2:], [3, 3], NOW + 1000)
-        assert await upload(pair, later) == ["permit_spent"]
-        await pair.work_until_idle()
-        assert (spent(pair.leader), spent(pair.helper)) == (4, 4)
-
-
-async def test_signed_permits_are_spent_where_bodies_lie_in_object_storage(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bodies, "LEAST_BYTES", 1)
-    async with signed_pair(tmp_path) as pair:
-        place = tmp_path / "objects"
-        place.mkdir()
-        pair.leader.make_objects = lambda: objects_at(f"file://{place}")
-        pair.leader.restart()
-        permits = permits_of(pair.task, 3)
-        assert await upload(pair, await reports_of(pair, permits, [0, 1, 1])) == []
-        again = await reports_of(pair, permits, [3] * 3)
-        assert await upload(pair, again) == ["permit_spent"] * 3
-        assert await collected(pair) == (1, 2, 0, 0)
-
-
-async def test_the_next_draft_has_the_same_words(tmp_path: Path) -> None:
-    async with signed_pair(tmp_path, signed_task(profile="dap-19")) as pair:
-        permits = permits_of(pair.task, 2)
-        assert await upload(pair, await reports_of(pair, permits, [0, 1])) == []
-        again = await reports_of(pair, permits[:1], [3])
-        made_up = await reports_of(pair, [(bytes(16), bytes(SIGNATURE_SIZE))], [3])
-        refused = await pair.upload([*again, *made_up])
-        assert [each.error for each in refused.status] == [243, 241]
 
 
 def test_a_report_is_not_made_without_its_signature() -> None:
