@@ -14,9 +14,10 @@ from aggregator.protocol.permit_requests import PermitRequest
 from aggregator.protocol.permits import Permits
 from aggregator.protocol.signed_permits import signed_text
 from aggregator.protocol.task_file import issuer_keys_to_table, task_for_clients, tasks_to_json
-from tests.kat.test_blind_signing import VECTOR, Drawn
+from tests.kat.test_blind_signing import VECTOR
 from tests.kat.test_browser_survey import texts_of
 from tests.support.clock import ManualClock
+from tests.support.entropy import ScriptedEntropy
 from tests.support.node import run_tests
 from tests.support.pair import NOW
 from tests.support.permitted import WINDOW_SECONDS
@@ -66,7 +67,7 @@ def asked_and_answered(drawn: list[bytes]) -> tuple[bytes, bytes, dict[str, str]
         exchanged[:] = [body, answer]
         return answer
 
-    store = PermitStore(outbox, [TASK], clock=clock, entropy=Drawn(*drawn))
+    store = PermitStore(outbox, [TASK], clock=clock, entropy=ScriptedEntropy(b"".join(drawn)))
     assert store.refresh(fetch) == WINDOWS
     [request, answer] = exchanged
     place = decode(PermitRequest, request).wanted[0][0]
