@@ -44,7 +44,7 @@ from aggregator.protocol.reports import report_sizes
 from aggregator.protocol.requirements import Requirements, check_requirements
 from aggregator.protocol.task import LARGEST_MAX_REPORTS, Task
 from aggregator.protocol.task_documents import NOT_TOML, check_text, place_in_text
-from aggregator.protocol.task_file import check_restored, task_to_toml
+from aggregator.protocol.task_file import check_restored, collector_config_from_text, task_to_toml
 from aggregator.protocol.toml_table import TomlTable
 from aggregator.vdaf.instances import TYPES
 
@@ -212,7 +212,7 @@ def _partner(table: TomlTable, role: Role) -> Partner:
     partner = Partner(
         leader=table.text("leader"),
         helper=table.text("helper"),
-        collector_hpke_config=_config(table.text("collector_hpke_config")),
+        collector_hpke_config=collector_config_from_text(table.text("collector_hpke_config")),
         vdaf_types=_types(table.text("vdafs")),
         requirements=Requirements(
             min_batch_size=table.integer("min_batch_size"),
@@ -264,13 +264,6 @@ def _types(text: str) -> frozenset[int]:
     if unknown or not names:
         raise ParameterError(f"vdafs: must be names, such as {', '.join(TYPES)}, not {text!r}")
     return frozenset(TYPES[name].algorithm_id for name in names)
-
-
-def _config(text: str) -> HpkeConfig:
-    try:
-        return decode(HpkeConfig, decode_base64url(text))
-    except DecodeError as error:
-        raise ParameterError(f"collector_hpke_config: {error}") from None
 
 
 def _init(text: str) -> bytes:

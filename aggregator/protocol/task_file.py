@@ -159,7 +159,7 @@ def task_from_table(table: Mapping[str, object]) -> Task:
     task = Task.create(
         task_id=_task_id(reader.text("id")),
         configuration=configuration,
-        collector_hpke_config=_collector_config(reader.text("collector_hpke_config")),
+        collector_hpke_config=collector_config_from_text(reader.text("collector_hpke_config")),
         max_reports=reader.integer("max_reports"),
         unbound_policy=None if is_bound else policy,
         meaning=_text_or(reader, "meaning", ""),
@@ -348,7 +348,8 @@ def _task_id(text: str) -> TaskId:
         raise ParameterError(f"id: {error}") from error
 
 
-def _collector_config(text: str) -> HpkeConfig:
+def collector_config_from_text(text: str) -> HpkeConfig:
+    """Return the configuration that `collector_hpke_config` has, or raise `ParameterError`."""
     try:
         return decode(HpkeConfig, decode_base64url(text))
     except DecodeError as error:
