@@ -14,8 +14,6 @@ import pytest
 from typing_extensions import override
 
 from aggregator.client.measurements import MeasurementReader
-from aggregator.codec import encode
-from aggregator.dap.ids import encode_base64url
 from aggregator.dp.composition import equal_pieces
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
@@ -38,7 +36,7 @@ from tests.support.commands import run_here
 from tests.support.new_types import ANY_BITS, LARGEST, MOMENTS, ROWS, AnyBits, Moments
 from tests.support.prio3_batches import make_batch, result, verify
 from tests.support.small_field import moves
-from tests.support.tasks import LAPLACE, collector_keypair, make_task
+from tests.support.tasks import LAPLACE, PARTIES, make_task
 
 
 @pytest.fixture(autouse=True)
@@ -136,8 +134,7 @@ def test_an_audit_refuses_a_circuit_that_understates_how_far_measurements_move_s
 def test_a_command_makes_a_task_of_a_new_type_with_the_options_of_its_row(tmp_path: Path) -> None:
     common = (
         *("task", "new", "--out", tmp_path / "task", "--vdaf", "Prio3Moments"),
-        *("--leader", "https://a.example/", "--helper", "https://b.example/"),
-        *("--collector-config", encode_base64url(encode(collector_keypair().config))),
+        *PARTIES,
         *("--min-batch-size", "10", "--max-reports", "1000", "--epsilon", "1"),
     )
     refused = started(*common)

@@ -3,13 +3,12 @@
 import dataclasses
 from collections.abc import Mapping
 
-from aggregator.codec import encode
 from aggregator.dap.ids import encode_base64url
 from aggregator.dap.profile import Role
 from aggregator.protocol.agreements import Agreements, read_agreements
 from aggregator.protocol.in_band import id_of
 from aggregator.protocol.task import Task
-from tests.support.tasks import HELPER_URL, LEADER_URL, collector_keypair, make_task
+from tests.support.tasks import COLLECTOR_CONFIG, HELPER_URL, LEADER_URL, make_task
 
 INIT = bytes(range(32, 64))
 LEADER_TOKEN = "agreed-for-the-leader-of-all-tasks"  # noqa: S105  a test's
@@ -36,7 +35,7 @@ def agreements_text(
     values: dict[str, str | int] = {
         "leader": LEADER_URL,
         "helper": HELPER_URL,
-        "collector_hpke_config": encode_base64url(encode(collector_keypair().config)),
+        "collector_hpke_config": COLLECTOR_CONFIG,
         "vdafs": "Prio3Count Prio3Histogram",
         "min_batch_size": 3,
         "max_reports": 1000,

@@ -10,11 +10,10 @@ from aggregator.dap.messages import Report, UploadErrors
 from aggregator.protocol.permit_lists import listed
 from aggregator.protocol.permits import Permits
 from aggregator.protocol.task import Task
-from aggregator.protocol.task_file import task_from_toml
 from aggregator.service.storage.operator.permits import WindowCount, add_permits, count_permits
 from aggregator.service.storage.reports.counters import Stage, report_counts
 from tests.support.pair import NOW, Pair, Service
-from tests.support.tasks import NO_NOISE, TASK_ID, task_text
+from tests.support.tasks import NO_NOISE, TASK_ID, make_task
 
 DOMAIN = bytes(range(7, 39))
 PERMITS = Permits(DOMAIN)
@@ -33,9 +32,8 @@ def permitted(
     privacy = {**NO_NOISE, **settings.pop("privacy", {})}
     if window is not None:
         privacy["window"] = window
-    text = task_text(privacy=privacy, **settings)
-    text = text.replace(str(TASK_ID), str(task_id))
-    return task_from_toml(f'{text}\n[permits]\ndomain = "{encode_base64url(domain)}"\n')
+    permits = {"domain": encode_base64url(domain)}
+    return make_task(privacy=privacy, permits=permits, id=str(task_id), **settings)
 
 
 def window_at(task: Task, seconds: int = NOW) -> int:

@@ -17,11 +17,11 @@ from aggregator.protocol.blind_signing import blind, blind_sign, unblind
 from aggregator.protocol.permit_requests import Place
 from aggregator.protocol.signed_permits import EXPONENT, IssuerKeys, signed_text
 from aggregator.protocol.task import Task
-from aggregator.protocol.task_file import task_from_toml
+from aggregator.protocol.task_file import issuer_keys_to_table
 from tests.support.pair import NOW, Pair
 from tests.support.permitted import DOMAIN
 from tests.support.reports import make_reports
-from tests.support.tasks import NO_NOISE, TASK_ID, make_task, task_text
+from tests.support.tasks import NO_NOISE, TASK_ID, make_task
 
 WINDOWS = 3
 Permit = tuple[bytes, bytes]
@@ -56,12 +56,9 @@ def signed_task(
         privacy["window"] = window
     plain = make_task(privacy=privacy, **settings)
     first = plain.permit_window_at(plain.time(NOW))
-    text = task_text(privacy=privacy, **settings).replace(str(TASK_ID), str(task_id))
-    keys = " ".join(map(encode_base64url, moduli()))
-    return task_from_toml(
-        f'{text}\n[permits]\ndomain = "{encode_base64url(domain)}"\n'
-        f'first_window = {first}\nkeys = "{keys}"\n'
-    )
+    keys = issuer_keys_to_table(issuer_keys(first))
+    permits = {"domain": encode_base64url(domain), **keys}
+    return make_task(privacy=privacy, permits=permits, id=str(task_id), **settings)
 
 
 def window_of(task: Task, seconds: int = NOW) -> int:

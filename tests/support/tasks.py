@@ -22,11 +22,17 @@ def collector_keypair() -> HpkeKeypair:
     return generate_keypair(7, SeededEntropy(b"collector"))
 
 
+COLLECTOR_CONFIG = encode_base64url(encode(collector_keypair().config))
+"""The collector's configuration, as files and commands have it."""
+PARTIES = ("--leader", LEADER_URL, "--helper", HELPER_URL, "--collector-config", COLLECTOR_CONFIG)
+"""The options that tell a command of the parties."""
+
+
 def task_text(
     vdaf: Mapping[str, str | int] | None = None,
     privacy: Mapping[str, str | int | bool] | None = None,
     interval: Mapping[str, int] | None = None,
-    permits: Mapping[str, str] | None = None,
+    permits: Mapping[str, str | int] | None = None,
     **settings: str | int,
 ) -> str:
     """Return a task file: a histogram of four buckets without noise, unless said otherwise."""
@@ -39,7 +45,7 @@ def task_text(
         "time_precision": TIME_PRECISION,
         "min_batch_size": 3,
         "batch_mode": "time_interval",
-        "collector_hpke_config": encode_base64url(encode(collector_keypair().config)),
+        "collector_hpke_config": COLLECTOR_CONFIG,
         "max_reports": 1000,
     }
     tables: dict[str, Mapping[str, str | int | bool]] = {
@@ -60,7 +66,7 @@ def make_task(
     vdaf: Mapping[str, str | int] | None = None,
     privacy: Mapping[str, str | int | bool] | None = None,
     interval: Mapping[str, int] | None = None,
-    permits: Mapping[str, str] | None = None,
+    permits: Mapping[str, str | int] | None = None,
     **settings: str | int,
 ) -> Task:
     return task_from_toml(task_text(vdaf, privacy, interval, permits, **settings))

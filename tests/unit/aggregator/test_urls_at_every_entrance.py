@@ -9,7 +9,6 @@ import pytest
 from pydantic import ValidationError
 
 from aggregator.cli.local.interop_tasks import task_of as task_of_api
-from aggregator.codec import encode
 from aggregator.dap.auth import TokenHeader
 from aggregator.dap.ids import encode_base64url
 from aggregator.dap.profile import DAP_18, Role
@@ -27,6 +26,7 @@ from tests.support.commands import run_here, service_file
 from tests.support.entropy import SeededEntropy
 from tests.support.surveys import VISITS, department, task_of
 from tests.support.tasks import (
+    COLLECTOR_CONFIG,
     HELPER_URL,
     LAPLACE,
     LEADER_URL,
@@ -147,7 +147,7 @@ def test_every_entrance_takes_what_is_allowed(url: str) -> None:
 
 @pytest.mark.parametrize("url", FEW)
 def test_no_command_takes_it(tmp_path: Path, url: str) -> None:
-    config = ("--collector-config", encode_base64url(encode(collector_keypair().config)))
+    config = ("--collector-config", COLLECTOR_CONFIG)
     survey, task = tmp_path / "survey.toml", tmp_path / "task.toml"
     survey.write_text(VISITS + department(), encoding="utf-8")
     task.write_text(

@@ -8,8 +8,6 @@ import pytest
 
 from aggregator.cli.local.folder import LocalFolder
 from aggregator.client.survey.asked_survey import AskedSurvey, read_survey
-from aggregator.codec import encode
-from aggregator.dap.ids import encode_base64url
 from aggregator.dap.profile import Role
 from aggregator.issuer import Issuer, read_keys
 from aggregator.protocol.issuer_key_file import issuer_keys_from_json
@@ -17,7 +15,7 @@ from aggregator.protocol.provisioning import read_provisions
 from tests.support.commands import Done, run_here
 from tests.support.signed import KeptAnswers
 from tests.support.surveys import department
-from tests.support.tasks import HELPER_URL, LEADER_URL, collector_keypair
+from tests.support.tasks import PARTIES
 
 SURVEY = f"""
 title = "Visits"
@@ -54,10 +52,8 @@ def new_keys(folder: Path, text: str = SURVEY) -> Done:
 
 
 def new(folder: Path, text: str, *options: str | Path, name: str = "made") -> Done:
-    config = encode_base64url(encode(collector_keypair().config))
-    parties = ("--leader", LEADER_URL, "--helper", HELPER_URL, "--collector-config", config)
     return run_here(
-        "survey", "new", written(folder, text), "--out", folder / name, *parties, *options
+        "survey", "new", written(folder, text), "--out", folder / name, *PARTIES, *options
     )
 
 

@@ -6,22 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.codec import encode
-from aggregator.dap.ids import encode_base64url
 from aggregator.dap.profile import Role
 from aggregator.dp.window import Window
 from aggregator.protocol.provisioning import provision
 from aggregator.protocol.task_file import task_from_toml, task_to_toml
 from tests.support.commands import Done, run_here, service_text
 from tests.support.entropy import SeededEntropy
-from tests.support.tasks import LAPLACE, collector_keypair, make_task, task_text
+from tests.support.tasks import LAPLACE, LEADER_URL, PARTIES, make_task, task_text
 
 
 def new_task(folder: Path, *arguments: str) -> Done:
     return run_here(
         *("task", "new", "--out", folder / "task"),
-        *("--leader", "https://a.example/", "--helper", "https://b.example/"),
-        *("--collector-config", encode_base64url(encode(collector_keypair().config))),
+        *PARTIES,
         *("--min-batch-size", "10", "--max-reports", str(2**24)),
         *arguments,
     )
@@ -393,7 +390,7 @@ def test_an_aggregator_at_no_address_is_refused_when_its_task_is_made(
 
 
 @pytest.mark.parametrize(
-    "url", ["https://a.example/", "https://a.example", "https://A.example:443/"]
+    "url", [LEADER_URL, "https://leader.example", "https://Leader.example:443/"]
 )
 def test_one_aggregator_is_not_leader_and_helper_of_a_task(tmp_path: Path, url: str) -> None:
     done = new_task(tmp_path, "--vdaf", "Prio3Count", "--epsilon=1", "--helper", url)

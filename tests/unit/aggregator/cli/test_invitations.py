@@ -9,8 +9,6 @@ import pytest
 
 from aggregator.client.survey.asked_survey import AskedSurvey, read_survey
 from aggregator.clock import SystemClock
-from aggregator.codec import encode
-from aggregator.dap.ids import encode_base64url
 from aggregator.protocol.permit_codes import secret_of
 from aggregator.protocol.permit_lists import PermitList, read_lists, read_replacements
 from aggregator.protocol.task import Task
@@ -20,7 +18,7 @@ from tests.support.commands import Done, run_here
 from tests.support.permitted import permitted
 from tests.support.signed import signed_task
 from tests.support.surveys import department
-from tests.support.tasks import HELPER_URL, LEADER_URL, collector_keypair
+from tests.support.tasks import PARTIES
 
 PAGE = "https://hospital.example/form.html"
 SURVEY = f"""
@@ -48,9 +46,7 @@ tasks = 8
 def new(folder: Path, text: str = SURVEY, *options: str | Path, name: str = "made") -> Done:
     survey = folder / f"{name}-survey.toml"
     survey.write_text(text)
-    config = encode_base64url(encode(collector_keypair().config))
-    parties = ("--leader", LEADER_URL, "--helper", HELPER_URL, "--collector-config", config)
-    return run_here("survey", "new", survey, "--out", folder / name, *parties, *options)
+    return run_here("survey", "new", survey, "--out", folder / name, *PARTIES, *options)
 
 
 def invite(folder: Path, *options: str | Path, made: str = "made") -> Done:

@@ -12,8 +12,6 @@ import pytest
 from aggregator.cli.groups import HELP, rows_below
 from aggregator.cli.service.parties import open_aggregator
 from aggregator.cli.service.taking_part import take_part
-from aggregator.codec import encode
-from aggregator.dap.ids import encode_base64url
 from aggregator.dap.profile import Role
 from aggregator.protocol.provisioning import provision
 from aggregator.protocol.task_file import task_to_toml
@@ -22,7 +20,7 @@ from aggregator.service.storage.engine.presence import Duty
 from tests.support.commands import service_file
 from tests.support.entropy import SeededEntropy
 from tests.support.surveys import task_of
-from tests.support.tasks import collector_keypair, make_task
+from tests.support.tasks import PARTIES, make_task
 
 SURVEY = Path(__file__).parents[4] / "examples/hospital/survey.toml"
 
@@ -160,11 +158,6 @@ readable; else the store."""
 
 MOST_MODULES_OF_READING = 650
 
-PARTIES = (
-    "--leader https://leader.example/ --helper https://helper.example/ "
-    f"--collector-config {encode_base64url(encode(collector_keypair().config))}"
-)
-
 
 @pytest.fixture(scope="module")
 def party(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
@@ -210,7 +203,12 @@ def test_a_command_that_reads_or_adds_a_task_loads_nothing_that_computes_or_serv
     party: Path, command: str
 ) -> None:
     done = subprocess.run(  # noqa: S603  our own program
-        [sys.executable, "-c", SHOWING_MODULES, *command.replace("PARTIES", PARTIES).split()],
+        [
+            sys.executable,
+            "-c",
+            SHOWING_MODULES,
+            *command.replace("PARTIES", " ".join(PARTIES)).split(),
+        ],
         cwd=party,
         capture_output=True,
         text=True,

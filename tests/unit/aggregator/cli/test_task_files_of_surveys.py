@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.client.survey.asked_survey import read_survey
-from aggregator.codec import encode
-from aggregator.dap.ids import TaskId, encode_base64url
+from aggregator.dap.ids import TaskId
 from aggregator.dap.profile import Role
 from aggregator.protocol.provisioning import provision_all, read_provisions
 from aggregator.protocol.task import Task
@@ -20,7 +19,7 @@ from aggregator.protocol.task_file import (
 from tests.support.commands import run_here, service_text
 from tests.support.entropy import SeededEntropy
 from tests.support.surveys import VISITS, department, task_of
-from tests.support.tasks import HELPER_URL, LEADER_URL, collector_keypair, make_task
+from tests.support.tasks import PARTIES, make_task
 
 AGE = '[[question]]\nname = "age"\nkind = "number"\nlow = 0\nhigh = 120\n'
 IDS = [str(TaskId(bytes([number] * 32))) for number in (1, 2, 3)]
@@ -60,9 +59,7 @@ def test_a_survey_and_its_text_questions_tasks_are_in_one_file_for_each_party(
     assert "25 % of what a person pays" in checked.stdout
     assert "75 % of what a person pays" in checked.stdout
     assert "of which each client keeps to one, which no aggregator can check" in checked.stdout
-    config = encode_base64url(encode(collector_keypair().config))
-    parties = ("--leader", LEADER_URL, "--helper", HELPER_URL, "--collector-config", config)
-    done = run_here("survey", "new", survey, "--out", out, *parties)
+    done = run_here("survey", "new", survey, "--out", out, *PARTIES)
     assert done.returncode == 0, done.stderr
     question, tasks = read_survey(out / "task.toml").texts["word"]
     assert question.title == "department, word"

@@ -15,7 +15,7 @@ from aggregator.dap.times import Interval
 from aggregator.protocol.in_band import id_of
 from aggregator.service.storage.tasks.tasks import get_task
 from tests.support.commands import Done, run_here, service_text
-from tests.support.tasks import NO_NOISE, TASK_ID, collector_keypair, make_task
+from tests.support.tasks import COLLECTOR_CONFIG, NO_NOISE, PARTIES, TASK_ID, make_task
 
 KEY, TOKEN = encode_base64url(bytes(range(32))), "shown-by-the-leader-to-the-helper"
 COLLECTOR_TOKEN = "shown-by-the-collector"  # noqa: S105  a test's
@@ -44,7 +44,7 @@ def imported(config: Path, configuration: str, *more: str, privacy: str = "mecha
     arguments = {
         "--id": str(TASK_ID),
         "--configuration": configuration,
-        "--collector-config": encode_base64url(encode(collector_keypair().config)),
+        "--collector-config": COLLECTOR_CONFIG,
         "--max-reports": "1000",
         "--verify-key": KEY,
         "--leader-token": TOKEN,
@@ -59,7 +59,7 @@ def test_the_id_of_a_task_is_its_configurations_hash_if_none_is_given(tmp_path: 
     done = run_here(
         *("task", "import", "--config", config_of(tmp_path, "helper")),
         *("--configuration", encode(THEIRS).hex()),
-        *("--collector-config", encode_base64url(encode(collector_keypair().config))),
+        *("--collector-config", COLLECTOR_CONFIG),
         *("--max-reports", "1000", "--verify-key", KEY, "--leader-token", TOKEN),
         *("--privacy", "mechanism=None"),
     )
@@ -143,10 +143,8 @@ def test_a_task_with_an_extension_that_we_do_not_know_is_refused(tmp_path: Path)
 
 
 def test_a_new_task_has_a_start_and_a_duration(tmp_path: Path) -> None:
-    collector = encode_base64url(encode(collector_keypair().config))
     arguments = (
-        *("task", "new", "--vdaf", "count", "--leader", "https://leader.example/"),
-        *("--helper", "https://helper.example/", "--collector-config", collector),
+        *("task", "new", "--vdaf", "count", *PARTIES),
         *("--min-batch-size", "10", "--max-reports", "100", "--mechanism", "None"),
         *("--privacy", "max_releases=1"),
     )

@@ -8,8 +8,6 @@ import pytest
 
 from aggregator.client.survey.asked_survey import read_survey
 from aggregator.clock import SystemClock
-from aggregator.codec import encode
-from aggregator.dap.ids import encode_base64url
 from aggregator.dap.profile import PROFILES
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import DAY
@@ -20,7 +18,7 @@ from aggregator.protocol.task_file import tasks_from_toml
 from aggregator.steward.survey import Survey, survey_from_toml
 from tests.support.commands import run_here
 from tests.support.surveys import NOWADAYS, VISITS, department, task_of
-from tests.support.tasks import HELPER_URL, LEADER_URL, collector_keypair
+from tests.support.tasks import PARTIES
 from tests.support.texts import WORD, texts_in
 
 ROOT = Path(__file__).parents[5]
@@ -135,9 +133,7 @@ def test_all_tasks_of_a_survey_follow_the_draft_that_is_given(tmp_path: Path, pr
     file, out = tmp_path / "survey.toml", tmp_path / "made"
     file.write_text(NOWADAYS + department() + WORD)
     done = run_here(
-        *("survey", "new", file, "--out", out, "--leader", LEADER_URL, "--helper", HELPER_URL),
-        *("--collector-config", encode_base64url(encode(collector_keypair().config))),
-        *("--profile", profile),
+        *("survey", "new", file, "--out", out, *PARTIES, "--profile", profile),
     )
     assert done.returncode == 0, done.stderr
     asked = read_survey(out / "task.json")
@@ -158,8 +154,7 @@ def test_a_year_on_people_can_answer_what_examples_and_documents_ask(
         file, out = tmp_path / f"{number}.toml", tmp_path / f"made{number}"
         file.write_text(block)
         done = run_here(
-            *("survey", "new", file, "--out", out, "--leader", LEADER_URL, "--helper", HELPER_URL),
-            *("--collector-config", encode_base64url(encode(collector_keypair().config))),
+            *("survey", "new", file, "--out", out, *PARTIES),
         )
         assert done.returncode == 0, done.stderr
         files = [*out.glob("task.toml"), *out.glob("text/*/tasks.toml")]

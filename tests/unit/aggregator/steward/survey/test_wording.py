@@ -9,8 +9,6 @@ import pytest
 
 from aggregator.cli.local.tasks import is_asked
 from aggregator.cli.steward.survey_texts import write_survey
-from aggregator.codec import encode
-from aggregator.dap.ids import encode_base64url
 from aggregator.errors import ParameterError
 from aggregator.steward.survey import Survey, survey_from_toml
 from aggregator.steward.survey.beside import unbound, wording_of
@@ -22,7 +20,7 @@ from aggregator.steward.survey.wording import Wording
 from tests.support.commands import run_here
 from tests.support.languages import TRILINGUAL
 from tests.support.surveys import FIRST, VISITS, department, task_of
-from tests.support.tasks import collector_keypair
+from tests.support.tasks import PARTIES
 from tests.support.texts import asked_in
 
 FRENCH = """
@@ -296,9 +294,7 @@ def test_check_prints_what_is_said_at_each_place_in_every_language(tmp_path: Pat
 def test_a_task_is_made_with_the_file_from_which_its_page_has_the_rest(tmp_path: Path) -> None:
     file, out = tmp_path / "survey.toml", tmp_path / "made"
     file.write_text(VISITS + department() + FRENCH, encoding="utf-8")
-    config = encode_base64url(encode(collector_keypair().config))
-    done = run_here("survey", "new", file, "--out", out, "--leader", "https://a.example/",
-        "--helper", "https://b.example/", "--collector-config", config)  # fmt: skip
+    done = run_here("survey", "new", file, "--out", out, *PARTIES)
     assert done.returncode == 0, done.stderr
     assert (out / "survey.toml").read_text(encoding="utf-8") == file.read_text(encoding="utf-8")
     made = run_here("survey", "form", out / "task.toml")
