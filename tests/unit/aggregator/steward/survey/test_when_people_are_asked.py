@@ -153,9 +153,12 @@ def test_a_year_on_people_can_answer_what_examples_and_documents_ask(
     for number, block in enumerate(found):
         file, out = tmp_path / f"{number}.toml", tmp_path / f"made{number}"
         file.write_text(block)
-        done = run_here(
-            *("survey", "new", file, "--out", out, *PARTIES),
-        )
+        keys: list[str | Path] = []
+        if 'answers = "by application"' in block:
+            issuer = tmp_path / f"issuer{number}"
+            run_here("issuer", "new", file, "--out", issuer)
+            keys = ["--issuer-keys", issuer / "issuer-keys.json"]
+        done = run_here("survey", "new", file, "--out", out, *PARTIES, *keys)
         assert done.returncode == 0, done.stderr
         files = [*out.glob("task.toml"), *out.glob("text/*/tasks.toml")]
         for task in (task for each in files for task in tasks_from_toml(each.read_text())):
