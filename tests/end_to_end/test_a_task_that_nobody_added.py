@@ -1,7 +1,7 @@
 """A task in band by the command line: its collector brings it, and its results are collected."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,16 +14,8 @@ pytestmark = pytest.mark.slow
 
 SIZE = 12
 NEW_TASK = (
-    *(
-        "--vdaf",
-        "histogram",
-        "--length",
-        "4",
-        "--epsilon",
-        "1/2",
-        "--batch-mode",
-        "leader-selected",
-    ),
+    *("--vdaf", "histogram", "--length", "4", "--epsilon", "1/2"),
+    *("--batch-mode", "leader-selected"),
     *("--min-batch-size", str(SIZE), "--max-reports", "1000", "--privacy", "max_releases=2"),
 )
 
@@ -47,20 +39,26 @@ def services(tmp_path: Path) -> Iterator[Processes]:
         yield made
 
 
+def new_task(services: Processes, folder: Path, options: Sequence[str]) -> str:
+    """Have the collector make a task and add it; return its id."""
+    config = services.configs["collector"]
+    public = services.prio("collector", "config", "--config", config).stdout.strip()
+    task_id = services.prio(
+        *("task", "new", "--in-band", "--out", folder, "--collector-config", public),
+        *("--leader", services.urls["leader"], "--helper", services.urls["helper"]),
+        *options,
+    ).stdout.strip()
+    services.prio("task", "add", "--config", config, folder / "collector.toml")
+    return task_id
+
+
 def test_a_task_is_brought_answered_and_collected_and_no_operator_adds_it(
     services: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PRIO_COLLECTOR_TOKEN", COLLECTOR_TOKEN)
     config, made = services.configs["collector"], tmp_path / "made"
-    public = services.prio("collector", "config", "--config", config).stdout.strip()
-    where = ("--leader", services.urls["leader"], "--helper", services.urls["helper"])
-    task_id = services.prio(
-        *("task", "new", "--in-band", "--out", made, "--collector-config", public),
-        *where,
-        *NEW_TASK,
-    ).stdout.strip()
+    task_id = new_task(services, made, NEW_TASK)
     assert sorted(each.name for each in made.iterdir()) == ["collector.toml", "task.toml"]
-    services.prio("task", "add", "--config", config, made / "collector.toml")
     services.prio("upload", made / "task.toml", *["2"] * (SIZE - 1))  # which brings it
     told = services.prio("task", "bring", "--config", config, task_id)
     assert told.stdout == f"{task_id}: the leader takes part\n"
@@ -78,13 +76,8 @@ def test_a_task_that_was_not_agreed_on_is_refused_with_the_limit(
     services: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PRIO_COLLECTOR_TOKEN", COLLECTOR_TOKEN)
-    config, made = services.configs["collector"], tmp_path / "made"
-    public = services.prio("collector", "config", "--config", config).stdout.strip()
-    where = ("--leader", services.urls["leader"], "--helper", services.urls["helper"])
+    config = services.configs["collector"]
     weak = [each.replace("1/2", "2") for each in NEW_TASK]
-    task_id = services.prio(
-        *("task", "new", "--in-band", "--out", made, "--collector-config", public), *where, *weak
-    ).stdout.strip()
-    services.prio("task", "add", "--config", config, made / "collector.toml")
+    task_id = new_task(services, tmp_path / "made", weak)
     done = services.prio("task", "bring", "--config", config, task_id, status=3)
     assert "at most epsilon 1/2; the task has epsilon 2" in done.stderr
