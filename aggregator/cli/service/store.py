@@ -11,6 +11,7 @@ from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.written_times import utc_text
 
 if TYPE_CHECKING:
+    from aggregator.service.config import AggregatorSettings
     from aggregator.service.runtime.restoring import Presumed
 
 MOST_FINDINGS = 20
@@ -172,12 +173,7 @@ def after_restore(
             "backup-time: missing; it can be left out only with --trust-journal, or with "
             "--journal-damaged if the store is not from a backup"
         )
-    if seconds is not None and not trust_journal and settings.in_band_tasks is not None:
-        raise ConfigurationError(
-            "in_band_tasks: a task that came after the backup would come back, and nobody knows "
-            "what it has released: take the setting away, and agree on other endpoints, under "
-            "which all tasks are others, before you set it again"
-        )
+    _check_lost_tasks(settings, are_known=trust_journal or seconds is None)
     went_back = trust_journal or seconds is not None
     role = Role[settings.role.upper()]
     gone = None if lost_store_key is None else _store_key_name(lost_store_key)
@@ -222,6 +218,16 @@ def after_restore(
     for each in presumed:
         print(f"{each.task.task_id}: {_closed(each)}; {each.charges:,} releases charged")
     _say_what_is_lost(newer, lost, locked)
+
+
+def _check_lost_tasks(settings: "AggregatorSettings", *, are_known: bool) -> None:
+    """Refuse to presume releases while tasks come back that are in no backup and no journal."""
+    if settings.in_band_tasks is not None and not are_known:
+        raise ConfigurationError(
+            "in_band_tasks: a task that came after the backup would come back, and nobody knows "
+            "what it has released: take the setting away, and agree on other endpoints, under "
+            "which all tasks are others, before you set it again"
+        )
 
 
 def _say_what_is_lost(newer: int, lost: int, locked: dict[bytes, int]) -> None:
