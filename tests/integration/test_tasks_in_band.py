@@ -1,6 +1,7 @@
 """Tasks that nobody added: they come with their first request, as far as was agreed on."""
 
 import os
+import threading
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from urllib.parse import urljoin
@@ -13,6 +14,7 @@ from aggregator.dap.ids import CollectionJobId, encode_base64url
 from aggregator.dap.messages import CollectionJobReq, UploadErrors, UploadRequest
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import path
+from aggregator.protocol.budget import horizon
 from aggregator.protocol.in_band import headers_of, verify_key_of
 from aggregator.protocol.provisioning import provision_text, read_provisions
 from aggregator.protocol.task import Task
@@ -256,3 +258,20 @@ async def test_a_task_in_band_may_be_the_first_below_its_endpoints_path(pair: Pa
     answer = await brought(pair, task, below=below)
     assert answer.problem_type == "unrecognized-collection-job"
     assert tasks_at(pair.leader) == 1
+
+
+async def test_what_a_budget_of_strangers_pays_for_is_found_while_others_are_answered(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes 2 s for a tiny rho and delta, and an upload may bring such a task."""
+    threads = []
+
+    def find(task: Task) -> int | None:
+        threads.append(threading.current_thread())
+        return horizon(task)
+
+    monkeypatch.setattr("aggregator.service.runtime.runtime.horizon", find)
+    await brought(pair, pair.task)
+    assert (await uploaded(pair, pair.task, [1])).status == 200
+    assert threads
+    assert threading.current_thread() not in threads

@@ -231,12 +231,14 @@ class Runtime:
         if known is None or known.version != found.version:
             known = self._terms = found
         others = await self._asked_with(served.task)
+        # It takes seconds for some budgets, and strangers may have made the task.
+        most = await in_thread(horizon, served.task)
         is_ended = served.is_ended or any(each.ended_at is not None for each, _ in others)
         named = {
             each.task_id.value: None if each.policy.group is not None else each.max_reports
             for _, each in others
         }
-        known.tasks[task_id] = served.task, is_ended, horizon(served.task), named
+        known.tasks[task_id] = served.task, is_ended, most, named
         return known
 
     async def _asked_with(self, task: Task) -> list[tuple[PublicTask, Task]]:
