@@ -35,11 +35,13 @@ class Accounts:
             database.executescript(_TABLES)
 
     def add(self, name: str) -> str:
-        """Add an account, and return its password."""
+        """Add an account, and return its password; raises `ValueError` if the name is taken."""
         password, salt = secrets.token_urlsafe(12), secrets.token_bytes(16)
         row = (secrets.token_hex(8), name, salt, _hash(password, salt))
         with self._transaction() as database:
-            database.execute("INSERT INTO accounts VALUES (?, ?, ?, ?)", row)
+            sql = "INSERT OR IGNORE INTO accounts VALUES (?, ?, ?, ?)"
+            if not database.execute(sql, row).rowcount:
+                raise ValueError(f"{name} has an account")
         return password
 
     def log_in(self, name: str, password: str) -> str | None:

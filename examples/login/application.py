@@ -94,7 +94,7 @@ class Intranet:
         name, password = (given.get(each, [""])[0] for each in ("name", "password"))
         token = await run_in_threadpool(self.accounts.log_in, name, password)
         if token is None:
-            return self._page("login", status=403)
+            return self._page("login", said="This name and password do not match.", status=403)
         answer = RedirectResponse("/", 303)
         is_secure = request.url.scheme == "https"
         answer.set_cookie(COOKIE, token, httponly=True, samesite="strict", secure=is_secure)
@@ -126,8 +126,10 @@ class Intranet:
     def _who(self, request: Request) -> tuple[str, str] | None:
         return self.accounts.of_login(request.cookies.get(COOKIE, ""))
 
-    def _page(self, page: str, account: str = "", name: str = "", *, status: int = 200) -> Response:
-        text = _text(HERE / f"{page}.html")
+    def _page(
+        self, page: str, account: str = "", name: str = "", *, said: str = "", status: int = 200
+    ) -> Response:
+        text = _text(HERE / f"{page}.html").replace("{{SAID}}", said)
         text = text.replace("{{ACCOUNT}}", account).replace("{{NAME}}", escape(name))
         return HTMLResponse(text, status, self.headers)
 
@@ -145,7 +147,10 @@ def main() -> None:
     given = parser.parse_args()
     accounts = Accounts(given.folder / "accounts.sqlite")
     if given.add is not None:
-        print(accounts.add(given.add))
+        try:
+            print(accounts.add(given.add))
+        except ValueError as error:
+            parser.error(str(error))
         return
     uvicorn.run(application(given.folder, accounts), host="127.0.0.1", port=given.port)
 

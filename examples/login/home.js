@@ -16,7 +16,8 @@ const permits = new Permits(survey.tasks, await json('issuer-keys.json'), { outb
 try {
   await permits.refresh('/permits');
   const isHere = await permits.isThere(survey.tasks[0], await survey.time());
-  status.textContent = isHere ? 'You can answer on this device.'
+  status.textContent = await survey.answered(person) ? 'You have answered today.'
+    : isHere ? 'You can answer on this device.'
     : 'Today you can answer on another device of yours, on which you were logged in first.';
 } catch (error) {
   console.warn(error);

@@ -1,6 +1,7 @@
 """The example application: people with accounts answer once each, on one device, unseen by it."""
 
 import importlib
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -116,6 +117,8 @@ def test_each_person_counts_once_on_the_device_that_has_their_permits(
         # She is not asked again, and knows why.
         says(asked(page), COUNTED)
         expect(page.get_by_label("In the canteen")).not_to_be_visible()
+        page.goto("/")
+        says(ready(page), "You have answered today.")
         log_out(page)
         # Another person in the same browser has permits of their own.
         page = application.log_in(visit, "bob")
@@ -172,7 +175,9 @@ def test_the_issuer_answers_nobody_who_is_not_logged_in_and_nothing_that_is_no_r
     with httpx.Client(base_url=application.address, trust_env=False) as web:
         assert web.post("/permits", content=b"\1\0\0").status_code == 401
         wrong = {"name": "ada", "password": "wrong"}
-        assert web.post("/login", data=wrong).status_code == 403
+        refused = web.post("/login", data=wrong)
+        assert refused.status_code == 403
+        assert "This name and password do not match." in refused.text
         right = {"name": "ada", "password": application.passwords["ada"]}
         login = web.post("/login", data=right)
         assert login.status_code == 303
@@ -202,6 +207,17 @@ def test_its_store_keeps_the_first_answer_and_forgets_windows_that_are_over(
         assert accounts.get("bob", place) is None
     accounts.forget({bytes(32): 5, b"?" * 32: 9})
     assert [accounts.get("ada", each) for each in places] == [None, first]
+
+
+def test_a_name_that_has_an_account_gets_no_second_one(tmp_path: Path) -> None:
+    add = (sys.executable, EXAMPLE / "application.py", tmp_path, "--add", "ada")
+    first, second = (
+        subprocess.run(add, capture_output=True, text=True, check=False)  # noqa: S603  our own
+        for _ in range(2)
+    )
+    assert (first.returncode, first.stderr) == (0, "")
+    assert (second.returncode, second.stdout) == (2, "")
+    assert second.stderr.endswith("error: ada has an account\n")
 
 
 def test_its_pages_can_be_read_by_everybody(browser: Browser, application: Application) -> None:
