@@ -63,7 +63,7 @@ def test_a_slow_service_is_waited_for_while_it_lives_and_that_is_said(
         assert time.monotonic() - began > 2
     told = capfd.readouterr().err.splitlines()
     assert len(told) > 2
-    assert all(each.startswith("prio: the leader is starting, since ") for each in told)
+    assert all(each.startswith("prio: the leader has been starting for ") for each in told)
 
 
 def test_a_service_that_takes_connections_long_before_it_answers_is_waited_for(
@@ -205,7 +205,7 @@ def test_ctrl_c_while_one_is_starting_ends_all(tmp_path: Path) -> None:
     slow = program(tmp_path, "import os, time; print(os.getpid(), flush=True); time.sleep(9999)")
     looks = looked_after([slow])
     assert looks.stderr is not None
-    assert looks.stderr.readline().startswith("prio: the leader is starting")
+    assert looks.stderr.readline().startswith("prio: the leader has been starting")
     while not slow.log.read_text():
         time.sleep(0.05)
     os.killpg(looks.pid, signal.SIGINT)

@@ -102,7 +102,7 @@ class Running:
                 now = time.monotonic()
                 if now - told >= TELL_SECONDS:
                     told = now
-                    _tell(f"the {program.name} is starting, since {now - began:.0f} s")
+                    _tell(f"the {program.name} has been starting for {now - began:.0f} s")
                 time.sleep(_LOOK_SECONDS)
         self.check()  # another program may have answered in place of one that died
 

@@ -212,8 +212,8 @@ def new(
     public = write_survey(task, of_texts, out, {SURVEY_FILE: text})
     print_plan(survey, planned, texts)
     print(
-        f"wrote {' and the same as '.join(public)}, and {SURVEY_FILE} (public), and leader.toml, "
-        f"helper.toml, collector.toml (secret) to {out}",
+        f"wrote {', '.join([*public, SURVEY_FILE])} (public), and leader.toml, helper.toml, "
+        f"collector.toml (secret) to {out}",
         file=sys.stderr,
     )
 

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from aggregator.steward.survey.texts import PlannedText
 
 _ANSWERS = {
-    "by invitation": "by invitation: one answer of each personal link (`prio survey invite`) and "
-    "window",
-    "by application": "by application: one answer of each person whom your application gives "
-    "permits, and window; its server signs them with keys that `prio issuer new` makes",
+    "by invitation": "by invitation: one answer for each personal link (`prio survey invite`) "
+    "in each window",
+    "by application": "by application: one answer in each window from each person to whom your "
+    "application gives permits; its server signs them with keys that `prio issuer new` makes",
     "by open link": "by an open link: nothing limits how often somebody answers; ten thousand "
     "false answers count like ten thousand true ones",
 }

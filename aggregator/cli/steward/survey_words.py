@@ -171,7 +171,9 @@ def _counted(found: "Found") -> str:
     from aggregator.dp.utility import PERCENT
     from aggregator.steward.text.found_strings import name_of
 
-    count = f"{found.count:,.0f} ({found.low:,.0f} to {found.high:,.0f}, {PERCENT})"
+    # The estimate of a string that is shown in any case may be below 0, outside its interval.
+    least = max(found.count, found.low)
+    count = f"{least:,.0f} ({found.low:,.0f} to {found.high:,.0f}, {PERCENT})"
     return f"  {name_of(found)}: {count}{_mean(found)}"
 
 

@@ -56,13 +56,13 @@ class SurveyCost:
         said = []
         if known := [name for name in self.texts if name not in self.left_out]:
             said.append(
-                f"Text questions are in this ({', '.join(known)}), each for one task, which a "
-                "person's client keeps to; no aggregator can check that."
+                f"This includes text questions ({', '.join(known)}), for each of which a person "
+                "is in one task; their client sees to that, and no aggregator can check it."
             )
         if self.left_out:
             said.append(
                 f"Text questions are not in this and add to it: {', '.join(self.left_out)}. This "
-                "collector has not all of their tasks."
+                "collector does not have all of their tasks."
             )
         return " ".join(said)
 

@@ -93,8 +93,10 @@ def test_all_tasks_have_the_keys_and_each_question_a_domain_for_all_its_tasks(
 ) -> None:
     done = new(folder, text, "--issuer-keys", public)
     assert done.returncode == 0, done.stderr
-    assert "by application: one answer of each person" in done.stdout
+    assert "by application: one answer in each window from each person" in done.stdout
     assert "in one of which each person's permit counts in a window" in done.stdout
+    # No file is said to be the same as another that has other things in it.
+    assert "issuer-keys.json, survey.toml (public), and leader.toml" in done.stderr
     asked, keys = asked_in(folder), read_keys(folder / "issuer" / "issuer.keys")
     assert {each.issuer_keys for each in asked.tasks} == {keys.public}
     domains = {each.permits.domain for each in asked.tasks if each.permits is not None}

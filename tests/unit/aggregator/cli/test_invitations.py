@@ -59,7 +59,7 @@ def invite(folder: Path, *options: str | Path, made: str = "made") -> Done:
 def folder(tmp_path: Path) -> Path:
     done = new(tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "one answer of each personal link" in done.stdout
+    assert "one answer for each personal link (`prio survey invite`) in each window" in done.stdout
     return tmp_path
 
 

@@ -261,6 +261,20 @@ def test_what_a_list_has_and_what_it_has_not_are_told_apart_with_a_threshold_for
     assert last_windows(last, ["drink"])["drink"].answered == pytest.approx(6150, abs=400)
 
 
+def test_what_is_printed_of_a_string_that_nobody_wrote_lies_in_its_interval(tmp_path: Path) -> None:
+    asked, show = Asked(tmp_path), tmp_path / "show.txt"
+    asked.begin()
+    asked.release({"tea": 4000})
+    show.write_text("\n".join(f"nobody {each}" for each in range(20)))
+    lines = asked.results("--show", show).stdout.splitlines()
+    (document,) = json.loads(asked.results("--show", show, "--json").stdout)["texts"]
+    below = [each["names"][0] for each in document["shown"] if each["count"] < 0]
+    assert below
+    for name in below:
+        (line,) = (each for each in lines if each.startswith(f"  {name}: "))
+        assert line.startswith(f"  {name}: 0 (0 to ")
+
+
 def test_without_a_list_the_collectors_own_are_tried_or_nothing_is_named(tmp_path: Path) -> None:
     lists = tmp_path / "lists"
     lists.mkdir()

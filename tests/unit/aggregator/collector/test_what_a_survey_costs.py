@@ -26,7 +26,7 @@ def test_text_questions_that_a_collector_has_are_in_the_sums_for_one_task_each()
         "text_questions": ["word"],
         "left_out": [],
     }
-    assert "in this (word), each for one task" in str(whole.besides)
+    assert "includes text questions (word), for each of which a person is in one task" in str(whole.besides)
 
 
 def first_meaning(task: Task) -> str:
