@@ -80,7 +80,7 @@ def world_of(folder: Path, engine: str, size: Size) -> Iterator[tuple[World, Rea
 def everybody_answers(world: World, browser: Browser) -> None:
     """Let all people and users answer, at once, some of them twice."""
     size = world.size
-    codes = list(world.codes)
+    codes = list(world.links["links"])
     half = size.swapped // 2
     codes[:half], codes[-half:] = codes[-half:], codes[:half]  # have each other's link
     in_chromium, rest = codes[: size.in_chromium], codes[size.in_chromium :]
@@ -92,13 +92,15 @@ def everybody_answers(world: World, browser: Browser) -> None:
             threads.submit(answers_of_a_device, world, "two", rest[at:]),
             # Those who come again from a second device, while the first may still be sending.
             threads.submit(answers_of_a_device, world, "again", twice),
-            threads.submit(answers_of_a_device, world, "lists of the leader", world.of_leader),
+            threads.submit(
+                answers_of_a_device, world, "lists of the leader", world.links["of-leader"]
+            ),
             # A report that the leader knows no permit of waits for its list.
             threads.submit(
                 answers_of_a_device,
                 world,
                 "lists of the helper, and of nobody",
-                [*world.of_helper, *world.of_nobody],
+                [*world.links["of-helper"], *world.links["of-nobody"]],
                 2 * 2 * ONE_SIDED,
             ),
             threads.submit(users_answer, world),

@@ -33,6 +33,7 @@ from aggregator.service.storage.operator.permits import count_permits
 from aggregator.service.storage.reports.counters import Stage, report_counts
 from aggregator.steward.survey.beside import wording_of
 from aggregator.steward.survey.form.page import form_page
+from tests.support.browser import ready, send
 from tests.support.clock import ManualClock
 from tests.support.faulty_peer import FaultyPeer
 from tests.support.patience import PATIENCE_SECONDS
@@ -45,6 +46,8 @@ from tests.support.torn_network import TornNetwork
 
 PARTIES = ("leader", "helper")
 HOUR = 3600
+LISTS = {"links": PARTIES, "of-leader": ("leader",), "of-helper": ("helper",), "of-nobody": ()}
+"""Folders of links, and which aggregators have the list of each."""
 ANY = Requirements(any_epsilon=True)
 
 
@@ -74,7 +77,7 @@ class Size:
 FEW = Size(24, 3, 4, 4, 10, 6, (0.2, 0.8))
 MANY = Size(500, 25, 50, 10, 40, 60, (0.5, 2.0))
 ONE_SIDED = 4
-"""How many links are in the list of one aggregator alone, of each."""
+"""How many links there are of each list that an aggregator lacks."""
 
 
 class World:
@@ -164,28 +167,21 @@ class World:
         return ManualClock(self.hour * HOUR + 600)
 
     def _invite(self) -> None:
-        def links(name: str, count: int, *parties: str) -> list[str]:
-            out = self.folder / name
-            self.services.prio(
-                "survey", "invite", self.public, "--count", str(count), "--page", self.page,
-                "--windows", "1", "--out", out,
-            )  # fmt: skip
-            for party in parties:
-                config = self.services.configs[party]
-                self.services.prio("permits", "add", "--config", config, out / "permits.list")
-            lines = (out / "links.csv").read_text().splitlines()[1:]
-            return [line.split(",")[1] for line in lines]
+        self.links = {name: self._linked(name, parties) for name, parties in LISTS.items()}
 
-        self.codes = links("links", self.size.people, *PARTIES)
-        self.of_leader = links("of-leader", ONE_SIDED, "leader")
-        self.of_helper = links("of-helper", ONE_SIDED, "helper")
-        self.of_nobody = links("of-nobody", ONE_SIDED)
-        self.links = {
-            "links": self.codes,
-            "of-leader": self.of_leader,
-            "of-helper": self.of_helper,
-            "of-nobody": self.of_nobody,
-        }
+    def _linked(self, name: str, parties: Sequence[str]) -> list[str]:
+        """Return the codes of new links, of which these parties have the list."""
+        count = ONE_SIDED if len(parties) < len(PARTIES) else self.size.people
+        out = self.folder / name
+        self.services.prio(
+            "survey", "invite", self.public, "--count", str(count), "--page", self.page,
+            "--windows", "1", "--out", out,
+        )  # fmt: skip
+        for party in parties:
+            config = self.services.configs[party]
+            self.services.prio("permits", "add", "--config", config, out / "permits.list")
+        lines = (out / "links.csv").read_text().splitlines()[1:]
+        return [line.split(",")[1] for line in lines]
 
     def counts(self, party: str, stage: Stage, task: Task) -> dict[str, int]:
         with open_aggregator(self.services.configs[party]) as opened:
@@ -266,10 +262,10 @@ class Chromium:
         try:
             page = context.new_page()
             page.goto(f"{self.world.page}#p={code}")
-            page.wait_for_selector("html[data-ready]")
+            ready(page)
             page.get_by_label("surgery").check()
             page.get_by_label("What hurts?").fill("knee")
-            page.get_by_role("button", name="Send my answers").click()
+            send(page)
             status = page.get_by_role("status")
             deadline = time.monotonic() + PATIENCE_SECONDS
             while not any(each in status.inner_text() for each in said):
@@ -296,17 +292,17 @@ def answers_of_a_device(world: World, name: str, codes: Sequence[str], left: int
 def users_answer(world: World) -> None:
     """Let each user get a permit, in spite of lies, and answer; some on two devices."""
     for number in range(world.size.users):
-        user, clock = str(number), world.clock
+        ask, clock = partial(world.application.answer, str(number)), world.clock
         outbox = Outbox(world.folder / f"user-{number}.sqlite")
         store = PermitStore(outbox, [world.users_task], clock=clock, ahead=1)
         with pytest.raises((PeerError, TimeoutError, ParameterError)):
-            store.refresh(lambda body, user=user: world.application.answer(user, body))  # type: ignore[misc]  # a default
-        store.refresh(lambda body, user=user: world.application.answer(user, body))  # type: ignore[misc]  # a default
+            store.refresh(ask)
+        store.refresh(ask)
         if number % 3 == 0:
             second = Outbox(None)
             other = PermitStore(second, [world.users_task], clock=clock, ahead=1)
             with pytest.raises(AlreadyIssued):
-                other.refresh(lambda body, user=user: world.application.answer(user, body))  # type: ignore[misc]  # a default
+                other.refresh(ask)
             second.close()
         with Reporter(world.users_task, outbox, clock=clock) as reporter:
             reporter.put(number % 4)
