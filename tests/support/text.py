@@ -10,7 +10,7 @@ import numpy.typing as npt
 from aggregator.client.text.hashing import TextHashes
 from aggregator.client.text.question import TextQuestion
 from aggregator.client.text.spelling import Spelling
-from aggregator.client.text.strings import fingerprint, normal_form
+from aggregator.client.text.strings import FINGERPRINTS, fingerprint, normal_form
 from aggregator.dap.ids import TaskId
 from aggregator.dap.times import Interval
 from aggregator.dp.rationals import format_rational
@@ -35,6 +35,15 @@ class Fingerprints:
 
     def chunks(self) -> Iterator[Prints]:
         return iter(np.array_split(self.prints, 1 + len(self.prints) // 2**16))
+
+
+@dataclasses.dataclass(frozen=True)
+class Everything(Fingerprints):
+    """Fingerprints that stand for all there are, of which only these can be held or listed."""
+
+    @property
+    def count(self) -> int:
+        return FINGERPRINTS
 
 
 def zipf_counts(people: int, strings: int) -> Counts:

@@ -21,6 +21,7 @@ from aggregator.steward.text.candidates import Listed, Prints
 from aggregator.steward.text.decode import decode, interval
 from tests.support.text import (
     Counts,
+    Everything,
     Fingerprints,
     question_tasks,
     released,
@@ -33,15 +34,6 @@ from tests.support.text import (
 STRINGS = 50_000
 NOBODYS = 25_000
 MEANING = bytes(range(32))
-
-
-@dataclasses.dataclass(frozen=True)
-class Everything(Fingerprints):
-    """Fingerprints that stand for all there are, of which only these can be held or listed."""
-
-    @property
-    def count(self) -> int:
-        return FINGERPRINTS
 
 
 @dataclasses.dataclass(frozen=True)
