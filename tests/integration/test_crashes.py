@@ -86,11 +86,12 @@ async def persistent_ask(pair: Pair) -> Answer:
 async def persistent_work(pair: Pair) -> None:
     """Drive the jobs; a party that dies is started again, and leases expire as time goes by."""
     idle = 0
-    for _ in range(30):
+    for _ in range(60):
         try:
             idle = 0 if await pair.work() else idle + 1
         except* Died:
             pair.leader.restart()
+            pair.helper.restart()
             await check_books_of(pair)
             idle = 0
         if idle > 1:

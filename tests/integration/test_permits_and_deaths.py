@@ -11,10 +11,10 @@ import pytest
 from aggregator.dap.messages import Report
 from aggregator.service.config import HelperSettings
 from aggregator.service.leader import upload_checks
-from tests.integration.test_crashes import Killer, persistent_upload
+from tests.integration.test_crashes import Killer, persistent_upload, persistent_work
 from tests.integration.test_permits import collected
 from tests.support.kinds_of_permits import LISTED, SIGNED, Kind
-from tests.support.pair import LEASE_SECONDS, Died, Pair
+from tests.support.pair import Pair
 from tests.support.permitted import names, spent
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -86,22 +86,6 @@ async def upload(pair: Pair, reports: list[Report], at_once: int) -> list[str]:
     return refused
 
 
-async def work(pair: Pair) -> None:
-    """Drive the jobs; who dies is started again, and leases expire as time goes by."""
-    idle = 0
-    for _ in range(60):
-        try:
-            idle = 0 if await pair.work() else idle + 1
-        except* Died:
-            pair.leader.restart()
-            pair.helper.restart()
-            idle = 0
-        if idle > 1:
-            return
-        pair.clock.advance(LEASE_SECONDS + 1)
-    raise AssertionError("the workers never came to rest")
-
-
 @pytest.mark.parametrize(("way", "role", "transaction", "moment"), DEATHS)
 async def test_whenever_a_service_dies_a_permit_lets_one_report_count(
     tmp_path: Path,
@@ -120,7 +104,7 @@ async def test_whenever_a_service_dies_a_permit_lets_one_report_count(
         sent, again = await reports_twice(pair, way.kind)
         assert await upload(pair, sent, way.at_once) == []
         assert await upload(pair, again, way.at_once) == ["permit_spent"] * PEOPLE
-        await work(pair)
+        await persistent_work(pair)
         assert killer.is_spent
         assert await upload(pair, again, way.at_once) == ["permit_spent"] * PEOPLE
         assert await upload(pair, sent, way.at_once) == []
