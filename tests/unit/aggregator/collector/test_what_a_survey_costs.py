@@ -26,7 +26,8 @@ def test_text_questions_that_a_collector_has_are_in_the_sums_for_one_task_each()
         "text_questions": ["word"],
         "left_out": [],
     }
-    assert "includes text questions (word), for each of which a person is in one task" in str(whole.besides)
+    besides = str(whole.besides)
+    assert "includes text questions (word), for each of which a person is in one task" in besides
 
 
 def first_meaning(task: Task) -> str:
