@@ -158,7 +158,7 @@ class _Decoder:
         candidates: Candidates,
         false: float,
         progress: Callable[[int], None],
-        most_found: int,
+        most_found: int = MOST_FOUND,
     ) -> None:
         strings = np.delete(tables, NO_ANSWER, axis=1).astype(np.float64)
         self.hashes, self.candidates = hashes, candidates
@@ -171,7 +171,7 @@ class _Decoder:
         self.fit = Fit(hashes, self.prints)
         self.left = self.tables
 
-    def run(self, confidence: float, show: Listed | None) -> Decoded:
+    def run(self, confidence: float, show: Listed | None = None) -> Decoded:
         """Return what all passes find, and the counts of strings to show whatever they are."""
         lists = self.candidates.lists
         others = None if lists is self.candidates else lists
