@@ -29,8 +29,10 @@ from aggregator.cli.steward.survey_synthetic import synthetic
 from aggregator.cli.steward.survey_tasks import TaskFile, survey_of
 from aggregator.cli.steward.survey_texts import write_survey
 from aggregator.cli.steward.survey_upload import upload
+from aggregator.clock import SystemClock
 from aggregator.errors import ParameterError
 from aggregator.untrusted_text import escaped
+from aggregator.written_times import utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -294,7 +296,9 @@ def _say_next(folder: "LocalFolder", place: Path, survey: "Survey") -> None:
         print(f"  run your application, whose server signs permits with {keys}")
     else:
         print(f"  prio survey upload {public} answers.csv --time-column time{people}")
-    print(f'  prio survey collect {public} --last "{escaped(survey.window)}"')
+    over = int(survey.first.timestamp()) + survey.windows.seconds
+    later = f"  # from {utc_text(over)} on" if over > SystemClock().now() else ""
+    print(f'  prio survey collect {public} --last "{escaped(survey.window)}"{later}')
 
 
 @app.command(epilog="Example: prio survey show made/task.toml")

@@ -239,6 +239,19 @@ def test_the_next_step_is_one_that_its_own_survey_takes(tmp_path: Path, question
     assert (read.returncode, read.stderr) == (0, "")
 
 
+@pytest.mark.parametrize(("first", "is_later"), [("2020-01-06", False), ("2999-01-07", True)])
+def test_a_step_for_which_it_is_too_early_says_from_when_on_it_is_taken(
+    tmp_path: Path, first: str, *, is_later: bool
+) -> None:
+    folder = LocalFolder.made(tmp_path / "here")
+    head = HEAD.format(title="a").replace("2026-11-02", first).replace("= 10", "= 1000")
+    (tmp_path / "survey.toml").write_text(head + QUESTIONS)
+    done = run_here("survey", "new", tmp_path / "survey.toml", "--up", folder.path)
+    assert done.returncode == 0, done.stderr
+    (step,) = (each for each in done.stdout.splitlines() if "prio survey collect" in each)
+    assert step.endswith('--last "week"' + "  # from 2999-01-14T00:00Z on" * is_later)
+
+
 @pytest.mark.slow
 def test_a_survey_of_text_questions_alone_is_found_shown_and_asked_like_any_other(
     tmp_path: Path,
