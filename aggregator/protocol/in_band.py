@@ -10,12 +10,15 @@ Derivation Function (HKDF)".
 import base64
 import binascii
 import hashlib
-import hmac
 import re
 from collections.abc import Sequence
 
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
 from aggregator.dap.ids import TaskId
 from aggregator.protocol.task import Task
+from aggregator.vdaf.seeds import SEED_SIZE
 
 HEADER = "DAP-Taskprov"
 """The header that carries an encoded `TaskConfiguration`."""
@@ -42,9 +45,8 @@ def is_named_by_its_hash(task: Task) -> bool:
 
 
 def verify_key_of(init: bytes, task_id: TaskId) -> bytes:
-    """Return a task's verification key, 32 bytes: HKDF-SHA256, whose output is one block."""
-    key = hmac.digest(_KEY_SALT, init, hashlib.sha256)
-    return hmac.digest(key, task_id.value + b"\x01", hashlib.sha256)
+    """Return a task's verification key, 32 bytes, by HKDF-SHA256."""
+    return HKDF(SHA256(), SEED_SIZE, _KEY_SALT, task_id.value).derive(init)
 
 
 def headers_of(task: Task) -> dict[str, str]:
