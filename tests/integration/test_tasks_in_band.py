@@ -4,6 +4,7 @@ import os
 import threading
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import NoReturn
 from urllib.parse import urljoin
 
 import pytest
@@ -21,6 +22,7 @@ from aggregator.protocol.task import Task
 from aggregator.service.runtime.new_tasks import put_new_tasks
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.transaction import Transaction
+from aggregator.service.storage.ledger.journal import Journal
 from aggregator.service.storage.tasks.caller_tokens import list_caller_tokens
 from aggregator.service.storage.tasks.forgetting import forget
 from aggregator.service.storage.tasks.tasks import count_tasks, end_task, get_task
@@ -241,10 +243,17 @@ async def test_the_agreed_token_opens_no_stored_task_whose_token_has_ended(pair:
     assert (await brought(pair, pair.task, headers={})).problem_type == "unrecognizedTask"
 
 
-async def test_a_forgotten_task_does_not_come_back(pair: Pair) -> None:
+async def test_a_forgotten_task_does_not_come_back_and_costs_no_look_at_the_journal(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await brought(pair, pair.task)
     pair.leader.database.run_sync("end", lambda tx: end_task(tx, pair.task.task_id.value))
     forget(pair.leader.database, pair.task.task_id.value)
+
+    def read(_: Journal) -> NoReturn:
+        raise AssertionError
+
+    monkeypatch.setattr(Journal, "releases", read)
     answer = await brought(pair, pair.task)
     assert (answer.status, answer.problem_type) == (400, "invalidTask")
     assert "was forgotten" in str(answer.problem["detail"])

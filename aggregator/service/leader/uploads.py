@@ -175,7 +175,6 @@ class Uploads:
         task = terms.task
         now = self._runtime.clock.now()
         limit = self._ages.limit(task, now)
-
         moment = self._moment(terms, Timely(now, self._runtime.clock_skew_seconds, limit.seconds))
         if len(body) <= SHORT_BODY:  # a hop to a thread would take longer
             checked = check_reports(moment, body)

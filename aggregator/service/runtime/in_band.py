@@ -26,7 +26,7 @@ from aggregator.service.storage.engine.backends import Conflict
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.ledger.journal import Journal, Release
-from aggregator.service.storage.tasks.tasks import count_tasks, get_public_task
+from aggregator.service.storage.tasks.tasks import check_not_forgotten, count_tasks, get_public_task
 from aggregator.service.telemetry.lines import log
 
 
@@ -85,10 +85,15 @@ class InBand:
         most = agreed.max_tasks_by_uploads if by_upload else agreed.max_tasks
         if by_upload and not most:
             raise UnrecognizedTask("no such task here before its collector asks for it", task_id)
-        # Looked at before anything is made of it: it may be one of many that a stranger sends.
-        if await self._database.read("count tasks", count_tasks) >= most:
-            raise _no_room(task_id)
+
+        def count(tx: Transaction) -> int:
+            check_not_forgotten(tx, task_id.value)
+            return count_tasks(tx)
+
         try:
+            # Before anything is made of it: it may be one of many that a stranger sends.
+            if await self._database.read("count tasks", count) >= most:
+                raise _no_room(task_id)
             given = self._provision(data)
             released = await in_thread(self._journal.releases)
             put = partial(self._put, given=given, released=released, most=most)

@@ -98,10 +98,7 @@ def put_task(tx: Transaction, task: TaskRecord) -> None:
             task with its domain of permits.
         CrypterError: See `prove_store_key`.
     """
-    named = tables.tasks.c.task_id == task.task_id
-    if tx.connection.execute(select(tables.tasks.c.id).where(named, ~_SERVED)).first() is not None:
-        name = encode_base64url(task.task_id)
-        raise tx.refuse(Conflict(f"task {name} was forgotten: make another one"))
+    check_not_forgotten(tx, task.task_id)
     stored = get_task(tx, task.task_id)
     if stored is not None:
         if stored.record != task:
@@ -123,6 +120,14 @@ def put_task(tx: Transaction, task: TaskRecord) -> None:
             permit_domain=None if permits is None else _domain_for(tx, permits.domain),
         )
     )
+
+
+def check_not_forgotten(tx: Transaction, task_id: bytes) -> None:
+    """Raise `Conflict` if a task was forgotten, and with it which reports were counted."""
+    named = tables.tasks.c.task_id == task_id
+    if tx.connection.execute(select(tables.tasks.c.id).where(named, ~_SERVED)).first() is not None:
+        name = encode_base64url(task_id)
+        raise tx.refuse(Conflict(f"task {name} was forgotten: make another one"))
 
 
 def _domain_for(tx: Transaction, domain: bytes) -> int:
