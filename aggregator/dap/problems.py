@@ -35,6 +35,8 @@ class Problem(Abort):
 
     type_uri: ClassVar[str] = "about:blank"
     title: ClassVar[str] = "The request was refused"
+    retry_after: int | None = None
+    """In how many seconds the same request may succeed; None if it never does."""
 
     def __init__(self, detail: str = "", task_id: TaskId | None = None) -> None:
         super().__init__(detail)
@@ -207,6 +209,7 @@ class TooManyRequests(Problem):
 
     type_uri = OWN_NAMESPACE + "too-many-requests"
     title = "The server is overloaded; try again later"
+    retry_after = 1
 
 
 class TooManyCollections(Problem):
@@ -214,6 +217,7 @@ class TooManyCollections(Problem):
 
     type_uri = OWN_NAMESPACE + "too-many-collections"
     title = "The task has as many pending collections as it may have"
+    retry_after = 1
 
 
 class BatchNotOver(Problem):

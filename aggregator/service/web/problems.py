@@ -34,19 +34,16 @@ _STATUSES: Mapping[type[Problem], int] = {
 }
 """Every other problem is for the peer to fix: 400."""
 
-_HEADERS: Mapping[int, Mapping[str, str]] = {
-    status.HTTP_401_UNAUTHORIZED: {"WWW-Authenticate": "Bearer"},
-    status.HTTP_429_TOO_MANY_REQUESTS: {"Retry-After": "1"},
-}
-
 
 def abort_response(abort: Abort, task_id: TaskId | None = None) -> Response:
     """Return the answer to a request that the peer must change or authenticate."""
     problem = as_problem(abort)
     code = _STATUSES.get(type(problem), status.HTTP_400_BAD_REQUEST)
-    headers = _HEADERS.get(code, {})
-    if isinstance(problem, problems.BatchNotOver):
-        headers = {"Retry-After": str(problem.retry_after)}
+    headers: dict[str, str] = {}
+    if code == status.HTTP_401_UNAUTHORIZED:
+        headers["WWW-Authenticate"] = "Bearer"
+    if problem.retry_after is not None:
+        headers["Retry-After"] = str(problem.retry_after)
     return _response(problem_document(problem, task_id), code, headers)
 
 
