@@ -20,17 +20,21 @@
 
 Nothing is taken that this does not allow: a stranger may have made the configuration.
 
-Source: draft-ietf-ppm-dap-taskprov.
+Source: draft-ietf-ppm-dap-taskprov; RFC 5869, "HMAC-based Key Derivation Function (HKDF)".
 """
 
 import dataclasses
+import hashlib
 import tomllib
 from collections.abc import Mapping
+
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from aggregator.codec import DecodeError, decode
 from aggregator.dap.auth import TokenHeader, check_token, hash_token, token_header_named
 from aggregator.dap.hpke import HpkeConfig
-from aggregator.dap.ids import decode_base64url
+from aggregator.dap.ids import TaskId, decode_base64url
 from aggregator.dap.profile import DAP_18, Profile, Role, profile_named
 from aggregator.dap.task import TaskConfiguration
 from aggregator.dap.urls import read_endpoint
@@ -38,7 +42,7 @@ from aggregator.dp.policy import PrivacyPolicy
 from aggregator.dp.policy_table import policy_from_mapping
 from aggregator.dp.rationals import parse_rational
 from aggregator.errors import ParameterError
-from aggregator.protocol.in_band import INIT_SIZE, id_of, verify_key_of
+from aggregator.protocol.in_band import id_of
 from aggregator.protocol.provisioning import Provision, TaskSecrets
 from aggregator.protocol.reports import report_sizes
 from aggregator.protocol.requirements import Requirements, check_requirements
@@ -47,9 +51,20 @@ from aggregator.protocol.task_documents import NOT_TOML, check_text, place_in_te
 from aggregator.protocol.task_file import check_restored, collector_config_from_text, task_to_toml
 from aggregator.protocol.toml_table import TomlTable
 from aggregator.vdaf.instances import TYPES
+from aggregator.vdaf.seeds import SEED_SIZE
 
 VERSION = 1
+
+INIT_SIZE = 32
+"""Bytes of `verify_key_init`, which the aggregators agree on."""
+
 _PARTNERS = "partner"
+_KEY_SALT = hashlib.sha256(b"dap-taskprov").digest()
+
+
+def verify_key_of(init: bytes, task_id: TaskId) -> bytes:
+    """Return a task's verification key, 32 bytes, by HKDF-SHA256."""
+    return HKDF(SHA256(), SEED_SIZE, _KEY_SALT, task_id.value).derive(init)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -1,10 +1,9 @@
 """Tasks that come with their first request: what the bytes of a configuration decide by themselves.
 
-The configuration's hash is the task's id, and the two aggregators derive its verification key from
-a secret that they have agreed on. What else a task needs stands in an agreement (`agreements`).
+The configuration's hash is the task's id. What else a task needs stands in an agreement
+(`agreements`).
 
-Source: draft-ietf-ppm-dap-taskprov; RFC 9651, "Byte Sequences"; RFC 5869, "HMAC-based Key
-Derivation Function (HKDF)".
+Source: draft-ietf-ppm-dap-taskprov; RFC 9651, "Byte Sequences".
 """
 
 import base64
@@ -13,24 +12,16 @@ import hashlib
 import re
 from collections.abc import Sequence
 
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-
 from aggregator.dap.ids import TaskId
 from aggregator.protocol.task import Task
-from aggregator.vdaf.seeds import SEED_SIZE
 
 HEADER = "DAP-Taskprov"
 """The header that carries an encoded `TaskConfiguration`."""
-
-INIT_SIZE = 32
-"""Bytes of `verify_key_init`, which the aggregators agree on."""
 
 MOST_BYTES = 4096
 """The largest configuration that is read: programs and proxies limit the size of a header."""
 
 _ID_LABEL = hashlib.sha256(b"dap-taskprov task id").digest()
-_KEY_SALT = hashlib.sha256(b"dap-taskprov").digest()
 _ITEM = re.compile(r" *:([A-Za-z0-9+/]*={0,2}):(?:;[ -~]*)?", re.ASCII)
 
 
@@ -42,11 +33,6 @@ def id_of(configuration: bytes) -> TaskId:
 def is_named_by_its_hash(task: Task) -> bool:
     """Return whether a task's id is that of its configuration, so that others can check it."""
     return task.task_id == id_of(task.configuration_bytes)
-
-
-def verify_key_of(init: bytes, task_id: TaskId) -> bytes:
-    """Return a task's verification key, 32 bytes, by HKDF-SHA256."""
-    return HKDF(SHA256(), SEED_SIZE, _KEY_SALT, task_id.value).derive(init)
 
 
 def headers_of(task: Task) -> dict[str, str]:

@@ -90,7 +90,7 @@ class Intranet:
 
     async def log_in(self, request: Request) -> Response:
         """Take a name and a password."""
-        given = parse_qs((await request.body())[:MOST_BYTES].decode("utf-8", "replace"))
+        given = parse_qs((await _body(request))[:MOST_BYTES].decode("utf-8", "replace"))
         name, password = (given.get(each, [""])[0] for each in ("name", "password"))
         token = await run_in_threadpool(self.accounts.log_in, name, password)
         if token is None:
@@ -109,10 +109,10 @@ class Intranet:
 
     async def permits(self, request: Request) -> Response:
         """Let the issuer answer whoever is logged in; pages of other sites send no cookie."""
+        body = await _body(request)
         who = await run_in_threadpool(self._who, request)
         if who is None:
             return Response(status_code=401)
-        body = await request.body()
         if len(body) > MOST_BYTES:
             return Response(status_code=413)
         try:
@@ -132,6 +132,17 @@ class Intranet:
         text = _text(HERE / f"{page}.html").replace("{{SAID}}", said)
         text = text.replace("{{ACCOUNT}}", account).replace("{{NAME}}", escape(name))
         return HTMLResponse(text, status, self.headers)
+
+
+async def _body(request: Request) -> bytes:
+    """Read a body to its end, and keep no more of it than shows that it is too large.
+
+    A server may end a connection whose body was answered before it was read.
+    """
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk[: MOST_BYTES + 1 - len(body)]
+    return bytes(body)
 
 
 def _text(file: Path) -> str:

@@ -15,8 +15,9 @@ from aggregator.dap.ids import CollectionJobId, encode_base64url
 from aggregator.dap.messages import CollectionJobReq, UploadErrors, UploadRequest
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import path
+from aggregator.protocol.agreements import verify_key_of
 from aggregator.protocol.budget import horizon
-from aggregator.protocol.in_band import headers_of, verify_key_of
+from aggregator.protocol.in_band import headers_of
 from aggregator.protocol.provisioning import provision_text, read_provisions
 from aggregator.protocol.task import Task
 from aggregator.service.runtime.new_tasks import put_new_tasks

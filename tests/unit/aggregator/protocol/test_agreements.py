@@ -5,8 +5,7 @@ import pytest
 from aggregator.dap.ids import encode_base64url
 from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError
-from aggregator.protocol.agreements import read_agreements
-from aggregator.protocol.in_band import verify_key_of
+from aggregator.protocol.agreements import read_agreements, verify_key_of
 from aggregator.protocol.provisioning import provision_text, read_provision
 from tests.support.in_band import (
     COLLECTOR_TOKEN,

@@ -8,6 +8,7 @@ import pytest
 
 from aggregator.codec import decode
 from aggregator.dap.task import TaskConfiguration
+from aggregator.protocol.agreements import verify_key_of
 from aggregator.protocol.in_band import (
     HEADER,
     MOST_BYTES,
@@ -15,7 +16,6 @@ from aggregator.protocol.in_band import (
     headers_of,
     id_of,
     is_named_by_its_hash,
-    verify_key_of,
 )
 from tests.support.in_band import INIT, task_in_band
 from tests.support.tasks import make_task
