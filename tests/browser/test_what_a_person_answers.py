@@ -540,16 +540,27 @@ def test_a_browser_that_keeps_no_toss_is_not_asked_to_write(
         assert posts_in(sent) == {str(task.task_id): 1}
 
 
-def test_a_page_that_stays_open_answers_for_the_window_in_which_it_is_sent(
+def test_a_page_that_stays_open_over_a_window_is_loaded_again_before_it_sends(
     browser: Browser, asked: tuple[Site, Task]
 ) -> None:
-    site, _task = asked
+    """It may be a window of letters now, in which nobody collects what is written otherwise."""
+    site, _ = asked
     site.loses = lambda _: False
+    now = datetime.fromtimestamp(site.pair.clock.now(), UTC)
     with visiting(browser, site.address) as visit:
-        page = see(visit)
-        answer(page, "surgery", "1", ["food"])
+        page = see(visit, now)
+        answer(page, "surgery", "1", ["food"], "My back")
         site.pair.clock.advance(7 * DAY)
-        page.clock.set_fixed_time(datetime.fromtimestamp(site.pair.clock.now(), UTC))
+        later = datetime.fromtimestamp(site.pair.clock.now(), UTC)
+        page.clock.set_fixed_time(later)
+        sent = requests_of(page)
+        send(page)
+        says(page, "Please load it again, and then answer.")
+        assert posts_in(sent) == {}
+        # What is on the screen is still there.
+        expect(page.get_by_label("What hurt?")).to_have_value("My back")
+        page.reload()
+        answer(ready(page), "surgery", "1", ["food"], "My back")
         send(page)
         says(page, "Your answers are counted.")
         page.reload()

@@ -168,8 +168,10 @@ const described = {
   task: survey.task && new Task(survey.task), sheet: survey, window: survey.window, name: survey.name,
 };
 const begin = (outbox, texts = []) => new Asking({ ...described, texts }, { outbox, patience: 10_000 });
+/** When the page was opened; by this device's clock, until the time is known. */
+let opened = Date.now();
 /** The moment of the answers; when the page was opened, until there are any. */
-let moment = Date.now();
+let moment = opened;
 
 /**
  * Where reports wait: in the browser, or where it keeps nothing or does not answer in time, in the
@@ -345,6 +347,13 @@ async function report(answers, at) {
     unsent.end();
     return;
   }
+  if (survey.texts.length && asking.windowOf(at - ahead) !== asking.windowOf(opened)) {
+    // Nobody collects what is written in a window of letters, which a page of before knows nothing of.
+    put(status, ['stale', { start: asking.nextAfter(opened) }]);
+    for (const each of form.elements) each.disabled = false;
+    isFilled = false; // who does as they are told is not asked whether they mean it
+    return;
+  }
   try {
     moment = at - ahead;
     const [own, ofTexts] = [answers.slice(0, survey.questions.length), answers.slice(survey.questions.length)];
@@ -375,7 +384,7 @@ async function report(answers, at) {
 async function lookFirst() {
   if (!clock) return null;
   const [ahead, word] = await Promise.all([clock.look(), clock.refusal()]);
-  moment = Date.now() - (ahead ?? 0);
+  moment = opened = Date.now() - (ahead ?? 0);
   return refusalAt(moment, word);
 }
 
