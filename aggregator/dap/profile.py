@@ -59,11 +59,47 @@ REPORT_EXTENSION_SIGNATURE = 0xFF52
 """The signature of a signed permit, in public. Of another type than the opening, since DAP lets no
 type stand in both lists. Our own code point, too."""
 
+
+@dataclass(frozen=True, slots=True)
+class CodePoints:
+    """The numbers that draft-thomson-ppm-dap-attribution asks for, none of which is assigned.
+
+    Attributes:
+        batch_mode: `collector-selected`.
+        collector_identity: The task extension that says who collects.
+        budget_source: The task extension that says whose budget people pay from.
+        privacy_budget: The report extension that says what a report may cost.
+        min_dp_budget: The collection extension that says what each report of a batch is to pay.
+    """
+
+    batch_mode: int
+    collector_identity: int
+    budget_source: int
+    privacy_budget: int
+    min_dp_budget: int
+
+
+CODE_POINTS = CodePoints(
+    batch_mode=0xF0,
+    collector_identity=0xFF60,
+    budget_source=0xFF61,
+    privacy_budget=0xFF62,
+    min_dp_budget=0xFF63,
+)
+"""Our own, from the end of each range: no other program knows them. They hold in every profile, as
+the draft can be followed with any version of DAP."""
+
 ERROR_NAMESPACE = "urn:ietf:params:ppm:dap:error:"
 """Prefix of an error's token in a problem document's type, in every draft."""
 
 TASK_EXTENSIONS = frozenset(
-    {TASK_EXTENSION_INTERVAL, TASK_EXTENSION_PRIVACY, TASK_EXTENSION_PERMITS}
+    {
+        TASK_EXTENSION_INTERVAL,
+        TASK_EXTENSION_PRIVACY,
+        TASK_EXTENSION_PERMITS,
+        CODE_POINTS.collector_identity,
+        CODE_POINTS.budget_source,
+    }
 )
 """The task extensions that we understand; a task with any other is refused."""
 

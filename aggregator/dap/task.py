@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from aggregator.codec import U32_MAX, U64_MAX, DecodeError, Reader, Writer, decode, encode
+from aggregator.dap.attribution import Attribution
 from aggregator.dap.extensions import (
     Extension,
     Extensions,
@@ -130,6 +131,7 @@ def task_extensions(
     task_interval: Interval | None = None,
     privacy: bytes | None = None,
     permits: bytes | None = None,
+    attribution: Attribution | None = None,
 ) -> Extensions:
     """Return the given task extensions, in order."""
     extensions = []
@@ -139,6 +141,8 @@ def task_extensions(
         extensions.append(Extension(TASK_EXTENSION_PRIVACY, privacy))
     if permits is not None:
         extensions.append(Extension(TASK_EXTENSION_PERMITS, permits))
+    if attribution is not None:
+        extensions += attribution.extensions
     return tuple(extensions)
 
 

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Final, Self
 
 from aggregator.codec import DecodeError, decode, encode
+from aggregator.dap.attribution import Attribution
 from aggregator.dap.auth import TokenHeader
 from aggregator.dap.extensions import unrecognized
 from aggregator.dap.hpke import HpkeConfig
@@ -25,6 +26,8 @@ from aggregator.dap.profile import DAP_18, TASK_EXTENSIONS, BatchMode, Profile
 from aggregator.dap.task import TaskConfiguration
 from aggregator.dap.times import Interval, Time
 from aggregator.dap.urls import read_endpoint
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
+from aggregator.dp.no_privacy import NoPrivacy
 from aggregator.dp.policy import PrivacyPolicy, decode_policy
 from aggregator.dp.release import check_no_wrap
 from aggregator.errors import ParameterError
@@ -71,6 +74,7 @@ class Task:
     token_header: TokenHeader = TokenHeader.AUTHORIZATION
     permits: Permits | None = None
     issuer_keys: IssuerKeys | None = None
+    attribution: Attribution | None = None
 
     @classmethod
     def create(
@@ -104,7 +108,8 @@ class Task:
             ParameterError: The task cannot be run; the message names the setting.
         """
         _check_numbers(configuration, max_reports)
-        _check_info_size(configuration, profile)
+        attribution = Attribution.of(configuration.extensions)
+        _check_info_size(configuration, 0 if attribution else profile.min_task_info_size, profile)
         _check_words(configuration, meaning)
         _check_extensions(configuration)
         _check_meaning(configuration.task_info, meaning)
@@ -129,6 +134,8 @@ class Task:
         if policy.window is not None and configuration.batch_mode is not BatchMode.TIME_INTERVAL:
             raise ParameterError("window: needs the batch mode time_interval")
         permits = _permits(configuration, profile, issuer_keys)
+        if attribution is not None:
+            _check_attribution(policy, permits)
         check_no_wrap(prio3.circuit, policy.mechanism, max_reports)
         return cls(
             task_id=task_id,
@@ -145,6 +152,7 @@ class Task:
             token_header=token_header,
             permits=permits,
             issuer_keys=issuer_keys,
+            attribution=attribution,
         )
 
     @property
@@ -271,12 +279,11 @@ def served_modes() -> str:
     return " or ".join(mode.name.lower() for mode in BATCH_MODES)
 
 
-def _check_info_size(configuration: TaskConfiguration, profile: Profile) -> None:
+def _check_info_size(configuration: TaskConfiguration, least: int, profile: Profile) -> None:
     size = len(configuration.task_info)
-    if size < profile.min_task_info_size:
+    if size < least:
         raise ParameterError(
-            f"task_info: must have {profile.min_task_info_size} to {_MAX_TASK_INFO} bytes in "
-            f"{profile.name}, not {size}"
+            f"task_info: must have {least} to {_MAX_TASK_INFO} bytes in {profile.name}, not {size}"
         )
 
 
@@ -330,6 +337,17 @@ def _check_extensions(configuration: TaskConfiguration) -> None:
     unknown = unrecognized(configuration.extensions, TASK_EXTENSIONS)
     if unknown:
         raise ParameterError(f"extensions: task extension {unknown[0]:#06x} is not known")
+
+
+def _check_attribution(policy: PrivacyPolicy, permits: Permits | None) -> None:
+    if not isinstance(policy.mechanism, (PureDpDiscreteLaplace, NoPrivacy)):
+        raise ParameterError(
+            "attribution: each collection has an epsilon of its own, so the mechanism must be "
+            f"{PureDpDiscreteLaplace.name}, or {NoPrivacy.name} for exact results, not "
+            f"{policy.mechanism.name}"
+        )
+    if permits is not None:
+        raise ParameterError("permits: reports of a task of attribution have no room for them")
 
 
 def _permits(

@@ -5,11 +5,13 @@
 its settings.
 """
 
+import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from aggregator.codec import DecodeError, decode, encode
+from aggregator.dap.attribution import Attribution
 from aggregator.dap.auth import TokenHeader, token_header_named
 from aggregator.dap.extensions import Extensions
 from aggregator.dap.hpke import HpkeConfig
@@ -154,6 +156,7 @@ def task_from_table(table: Mapping[str, object]) -> Task:
             reader.optional_table("interval"),
             policy if is_bound else None,
             permits,
+            _attribution(reader.optional_table("attribution")),
         ),
     )
     task = Task.create(
@@ -216,6 +219,8 @@ def task_to_table(task: Task) -> dict[str, object]:
             "domain": encode_base64url(task.permits.domain),
             **({} if task.issuer_keys is None else issuer_keys_to_table(task.issuer_keys)),
         }
+    if task.attribution is not None:
+        table["attribution"] = dataclasses.asdict(task.attribution)
     unbound = {} if task.is_policy_bound else {"bound": False}
     table["privacy"] = unbound | policy_to_mapping(task.policy)
     return table
@@ -273,12 +278,15 @@ def issuer_keys_from_table(table: TomlTable, where: str = "") -> IssuerKeys:
 
 
 def _extensions(
-    interval: TomlTable | None, policy: PrivacyPolicy | None, permits: Permits | None
+    interval: TomlTable | None,
+    policy: PrivacyPolicy | None,
+    permits: Permits | None,
+    attribution: Attribution | None,
 ) -> Extensions:
     privacy = None if policy is None else encode_policy(policy)
     permitted = None if permits is None else encode(permits)
     if interval is None:
-        return task_extensions(privacy=privacy, permits=permitted)
+        return task_extensions(None, privacy, permitted, attribution)
     start, duration = interval.integer("start"), interval.integer("duration")
     interval.finish()
     if duration < 1 or start + duration >= 2**64:
@@ -286,7 +294,15 @@ def _extensions(
             "interval: must last at least one unit and end before unit 2^64, "
             f"not start {start} and duration {duration}"
         )
-    return task_extensions(Interval.of(start, duration), privacy, permitted)
+    return task_extensions(Interval.of(start, duration), privacy, permitted, attribution)
+
+
+def _attribution(table: TomlTable | None) -> Attribution | None:
+    if table is None:
+        return None
+    attribution = Attribution(table.text("collector_identity"), table.text("budget_source"))
+    table.finish()
+    return attribution
 
 
 def _permits(table: TomlTable | None) -> tuple[Permits | None, IssuerKeys | None]:

@@ -16,6 +16,10 @@ HELPER_URL = "https://helper.example/"
 TIME_PRECISION = 100
 NO_NOISE: Mapping[str, str | int] = {"mechanism": "None"}
 LAPLACE: Mapping[str, str | int] = {"mechanism": "PureDpDiscreteLaplace", "epsilon": "1/2"}
+ATTRIBUTION: Mapping[str, str] = {
+    "collector_identity": "measures.example",
+    "budget_source": "shop.example",
+}
 
 
 def collector_keypair() -> HpkeKeypair:
@@ -33,6 +37,7 @@ def task_text(
     privacy: Mapping[str, str | int | bool] | None = None,
     interval: Mapping[str, int] | None = None,
     permits: Mapping[str, str | int] | None = None,
+    attribution: Mapping[str, str] | None = None,
     **settings: str | int,
 ) -> str:
     """Return a task file: a histogram of four buckets without noise, unless said otherwise."""
@@ -56,6 +61,8 @@ def task_text(
         tables["interval"] = interval
     if permits is not None:
         tables["permits"] = permits
+    if attribution is not None:
+        tables["attribution"] = attribution
     lines = _lines(top | settings)
     for name, table in tables.items():
         lines += ["", f"[{name}]", *_lines(table)]
@@ -67,9 +74,10 @@ def make_task(
     privacy: Mapping[str, str | int | bool] | None = None,
     interval: Mapping[str, int] | None = None,
     permits: Mapping[str, str | int] | None = None,
+    attribution: Mapping[str, str] | None = None,
     **settings: str | int,
 ) -> Task:
-    return task_from_toml(task_text(vdaf, privacy, interval, permits, **settings))
+    return task_from_toml(task_text(vdaf, privacy, interval, permits, attribution, **settings))
 
 
 def _lines(table: Mapping[str, str | int | bool]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -53,11 +54,10 @@ def task_of(party: Party, task_id: TaskId) -> Task:
 
 def document_of(party: Party, task_id: TaskId) -> Document:
     """Return a task; at an aggregator with the counts of its reports, by stage and reason."""
-    from aggregator.collector.documents import task_document
     from aggregator.service.storage.reports.counters import Stage, report_counts
 
     if isinstance(party, CollectorParty):
-        return {**task_document(task_of(party, task_id)), "role": "collector"}
+        return {**_document(task_of(party, task_id)), "role": "collector"}
 
     def read(tx: Transaction) -> Document:
         stored = get_public_task(tx, task_id.value)
@@ -66,7 +66,7 @@ def document_of(party: Party, task_id: TaskId) -> Document:
         own = stored.retention_seconds
         counts = {str(stage): report_counts(tx, task_id.value, stage) for stage in Stage}
         return {
-            **task_document(stored_task(stored.definition)),
+            **_document(stored_task(stored.definition)),
             "role": party.role.name.lower(),
             "created_at": stored.created_at,
             "ended_at": stored.ended_at,
@@ -76,6 +76,14 @@ def document_of(party: Party, task_id: TaskId) -> Document:
         }
 
     return party.database.read_sync("show task", read)
+
+
+def _document(task: Task) -> Document:
+    from aggregator.collector.documents import task_document
+
+    attribution = task.attribution
+    hosts = {} if attribution is None else {"attribution": dataclasses.asdict(attribution)}
+    return {**task_document(task), **hosts}
 
 
 def states_of(party: Party) -> _States:

@@ -377,6 +377,12 @@ def describe_privacy(task: "Task") -> str:
             "only reports with a permit count, each permit once at both aggregators: domain "
             f"{encode_base64url(task.permits.domain)}"
         )
+    if task.attribution is not None:
+        lines.append(
+            f"attribution: {task.attribution.collector_identity} collects, paid for by the budget "
+            f"of {task.attribution.budget_source}; each collection has its own epsilon, at most "
+            "the one above"
+        )
     if task.issuer_keys is not None:
         first, count = task.issuer_keys.first, len(task.issuer_keys.moduli)
         until = task.permits_from(first + count)

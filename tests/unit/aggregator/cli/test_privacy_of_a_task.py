@@ -1,5 +1,5 @@
 from aggregator.cli.service.tasks import describe_privacy
-from tests.support.tasks import LAPLACE, NO_NOISE, make_task
+from tests.support.tasks import ATTRIBUTION, LAPLACE, NO_NOISE, make_task
 
 
 def test_scale_variance_and_intervals_are_printed_with_a_task() -> None:
@@ -24,6 +24,11 @@ def test_a_task_without_noise_says_so_and_names_no_interval() -> None:
     text = describe_privacy(make_task(privacy=NO_NOISE))
     assert "no differential privacy" in text
     assert "interval" not in text
+
+
+def test_who_collects_what_browsers_attribute_is_printed_with_a_task() -> None:
+    text = describe_privacy(make_task(privacy=LAPLACE, attribution=ATTRIBUTION))
+    assert "attribution: measures.example collects, paid for by the budget of shop.example" in text
 
 
 def test_how_often_one_person_is_counted_is_printed_with_a_task() -> None:

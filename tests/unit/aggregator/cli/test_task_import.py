@@ -1,5 +1,6 @@
 """A task that was made elsewhere is joined by one command, under the very bytes it came with."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from aggregator.cli.service.parties import open_aggregator
 from aggregator.codec import encode
+from aggregator.dap.attribution import Attribution
 from aggregator.dap.extensions import Extension
 from aggregator.dap.ids import encode_base64url
 from aggregator.dap.profile import BatchMode
@@ -30,6 +32,13 @@ THEIRS = TaskConfiguration(
     vdaf_type=COUNT.vdaf_type,
     vdaf_configuration=COUNT.vdaf_configuration,
     extensions=task_extensions(Interval.of(28_000_000, 1000)),
+)
+
+
+ATTRIBUTED = dataclasses.replace(
+    THEIRS,
+    task_info=b"",
+    extensions=task_extensions(attribution=Attribution("measures.example", "shop.example")),
 )
 
 
@@ -65,6 +74,15 @@ def test_the_id_of_a_task_is_its_configurations_hash_if_none_is_given(tmp_path: 
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"{id_of(encode(THEIRS))}  fingerprint ")
+
+
+def test_a_task_of_attribution_is_joined_and_shown_with_its_hosts(tmp_path: Path) -> None:
+    config, data = config_of(tmp_path, "helper"), encode(ATTRIBUTED)
+    policy = ("--privacy", "mechanism=PureDpDiscreteLaplace", "--privacy", "epsilon=2")
+    assert imported(config, data.hex(), *policy, privacy="").returncode == 0
+    shown = json.loads(run_here("task", "show", "--config", config, TASK_ID).stdout)
+    hosts = {"collector_identity": "measures.example", "budget_source": "shop.example"}
+    assert shown["attribution"] == hosts
 
 
 @pytest.mark.parametrize("role", ["leader", "helper"])

@@ -6,6 +6,7 @@ from fractions import Fraction
 import pytest
 
 from aggregator.codec import decode, encode
+from aggregator.dap.attribution import Attribution
 from aggregator.dap.extensions import Extension
 from aggregator.dap.profile import TASK_EXTENSION_PRIVACY
 from aggregator.dap.task import TaskConfiguration
@@ -16,7 +17,15 @@ from aggregator.dp.policy import PrivacyPolicy, encode_policy
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_toml, task_to_toml
-from tests.support.tasks import LAPLACE, NO_NOISE, TASK_ID, collector_keypair, make_task, task_text
+from tests.support.tasks import (
+    ATTRIBUTION,
+    LAPLACE,
+    NO_NOISE,
+    TASK_ID,
+    collector_keypair,
+    make_task,
+    task_text,
+)
 
 INTERVAL = {"start": 1000, "duration": 50}
 SUM_VEC = {"type": "Prio3SumVec", "length": 3, "max_measurement": 2**40, "chunk_length": 7}
@@ -35,8 +44,12 @@ SUM_VEC = {"type": "Prio3SumVec", "length": 3, "max_measurement": 2**40, "chunk_
             privacy={"mechanism": "TruncatedGeometric", "epsilon": "1", "delta": "1e-5"},
         ),
         make_task(privacy={"mechanism": "DiscreteGaussian", "rho": "1/8"}),
+        make_task(privacy={**LAPLACE, "bound": False}, attribution=ATTRIBUTION, task_info=""),
     ],
-    ids=["plain", "vector", "unbound", "draft", "quotes", "budget", "geometric", "gaussian"],
+    ids=[
+        *("plain", "vector", "unbound", "draft", "quotes", "budget", "geometric", "gaussian"),
+        "attribution",
+    ],
 )
 def test_a_task_that_is_written_is_read_back(task: Task) -> None:
     again = task_from_toml(task_to_toml(task))
@@ -105,6 +118,27 @@ def test_a_task_with_an_extension_that_we_do_not_know_is_refused() -> None:
     configuration = dataclasses.replace(task.configuration, extensions=extensions)
     with pytest.raises(ParameterError, match="0xfff0 is not known"):
         Task.create(TASK_ID, configuration, task.collector_hpke_config, task.max_reports)
+
+
+def test_a_task_of_attribution_may_have_no_task_info_in_any_draft() -> None:
+    task = make_task(privacy=LAPLACE, attribution=ATTRIBUTION, task_info="")
+    assert task.attribution == Attribution(**ATTRIBUTION)
+    with pytest.raises(ParameterError, match="task_info: must have 1 to 255 bytes in dap-18"):
+        make_task(privacy=LAPLACE, task_info="")
+
+
+@pytest.mark.parametrize(
+    ("privacy", "permits", "named"),
+    [
+        ({"mechanism": "DiscreteGaussian", "rho": "1/8"}, None, "attribution: each collection"),
+        (NO_NOISE, {"domain": "A" * 43}, "permits: "),
+    ],
+)
+def test_a_task_of_attribution_has_an_epsilon_and_no_permits(
+    privacy: dict[str, str | int], permits: dict[str, str] | None, named: str
+) -> None:
+    with pytest.raises(ParameterError, match=named):
+        make_task(privacy=privacy, attribution=ATTRIBUTION, permits=permits)
 
 
 def test_a_policy_that_is_not_canonical_is_refused() -> None:
