@@ -21,7 +21,7 @@ from aggregator.dap.messages import (
     UploadedReport,
     input_share_aad,
 )
-from aggregator.dap.messages.sized import SIGNATURE_START
+from aggregator.dap.messages.sized import EXTENSION_START
 from aggregator.dap.profile import Role
 from aggregator.dap.report_errors import AnyReportError, ReportError
 from aggregator.dap.times import Time
@@ -199,7 +199,7 @@ _PERMIT = len(encode(extensions_with(bytes(PERMIT_SIZE))[0]))
 
 
 @lru_cache(maxsize=1024)
-def _sizes_of(prio3: Prio3, permit: int, signature: int) -> ReportSizes:
+def _sizes_of(prio3: Prio3, permit: int, extension: int) -> ReportSizes:
     from aggregator.vdaf import ping_pong
 
     added = len(encode(PlaintextInputShare((), b"?"))) - 1 + TAG_SIZE
@@ -209,7 +209,7 @@ def _sizes_of(prio3: Prio3, permit: int, signature: int) -> ReportSizes:
         helper_payload=prio3.input_share_size(1) + added + permit,
         verify_payload=ping_pong.message_size(prio3.verifier_share_size),
         permit=permit,
-        signature=signature,
+        extension=extension,
     )
 
 
@@ -279,7 +279,7 @@ def _fault_of_upload(
     untimely = timely.refusal(task, report.time)
     if untimely is not None or task.permits is None or task.issuer_keys is None:
         return untimely
-    signature = report.encoding[SIGNATURE_START : SIGNATURE_START + SIGNATURE_SIZE]
+    signature = report.encoding[EXTENSION_START : EXTENSION_START + SIGNATURE_SIZE]
     window = task.permit_window_at(report.time)
     return fault_of(task.permits, task.issuer_keys, window, report.report_id.value, signature)
 

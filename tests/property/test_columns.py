@@ -32,7 +32,7 @@ from aggregator.dap.times import Time
 from tests.support.entropy import SeededEntropy
 
 PLAIN = ReportSizes(public_share=3, leader_payload=5, helper_payload=4, verify_payload=6)
-SIGNED = PLAIN._replace(signature=7)
+SIGNED = PLAIN._replace(extension=7)
 BOTH = st.sampled_from([PLAIN, SIGNED])
 """The sizes of reports without a signature, and with one."""
 NARROW, WIDE = 32, 65  # keys of X25519 and of P-256
@@ -47,7 +47,7 @@ def report(
     sizes: ReportSizes, number: int, leader_enc: int = NARROW, helper_enc: int = NARROW
 ) -> Report:
     signed = (Extension(REPORT_EXTENSION_SIGNATURE, bytes([number]) * 7),)
-    extensions = signed if sizes.signature else ()
+    extensions = signed if sizes.extension else ()
     return Report(
         ReportMetadata(ReportId(number.to_bytes(16, "big")), Time(2**63 + number), extensions),
         bytes([number]) * sizes.public_share,
@@ -175,7 +175,7 @@ def test_reports_are_the_columns_of_their_encodings_and_others_are_named(
         (found.helper_shares, [each.helper_encrypted_input_share for each in kept]),
     ):
         assert strings(shares.public_shares) == [each.public_share for each in kept]
-        if sizes.signature and kept:
+        if sizes.extension and kept:
             signed = [each.report_metadata.public_extensions[0].extension_data for each in kept]
             assert shares.signatures == signed
         assert shares.config_ids == [each.config_id for each in sealed]

@@ -93,7 +93,7 @@ def init_layout(sizes: ReportSizes, enc: int) -> Layout:
 def _head(sizes: ReportSizes) -> tuple[int | bytes, ...]:
     size = sizes.public_share
     share = size.to_bytes(U32, "big"), size
-    return TIME.stop, sizes.extensions_head, sizes.signature, *share
+    return TIME.stop, sizes.extensions_head, sizes.extension, *share
 
 
 def _sealed(enc: int, payload: int) -> tuple[int | bytes, ...]:

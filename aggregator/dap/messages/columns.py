@@ -29,7 +29,7 @@ from aggregator.dap.messages.byte_rows import (
     report_layout,
     strings,
 )
-from aggregator.dap.messages.sized import SIGNATURE_START, ReportSizes
+from aggregator.dap.messages.sized import EXTENSION_START, ReportSizes
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,13 +42,13 @@ class ShareColumns:
         sealed: Shape `(rows, sealed_size)`: the encoded ciphertexts, each with `enc` bytes for its
             encapsulated key, which may be shorter.
         enc: Bytes of the largest encapsulated key.
-        signature: Bytes of a report's signature, 0 if it has none.
+        extension: Bytes of the data of a report's public extension, 0 if it has none.
     """
 
     head: ByteRows = dataclasses.field(repr=False)
     sealed: ByteRows = dataclasses.field(repr=False)
     enc: int
-    signature: int = 0
+    extension: int = 0
 
     def __len__(self) -> int:
         """Return how many reports there are."""
@@ -73,14 +73,14 @@ class ShareColumns:
     def public_shares(self) -> ByteRows:
         """The public shares."""
         start = PUBLIC_SHARE_START
-        if self.signature:
-            start = SIGNATURE_START + self.signature + U32
+        if self.extension:
+            start = EXTENSION_START + self.extension + U32
         return self.head[:, start:]
 
     @property
     def signatures(self) -> list[bytes]:
         """The signatures of the reports' permits, where they have some."""
-        return strings(self.head[:, SIGNATURE_START : SIGNATURE_START + self.signature])
+        return strings(self.head[:, EXTENSION_START : EXTENSION_START + self.extension])
 
     @property
     def config_ids(self) -> list[int]:
@@ -108,13 +108,13 @@ class ShareColumns:
 
     def between(self, first: int, end: int) -> "ShareColumns":
         """Return the reports of the rows from `first` to before `end`, without a copy."""
-        return ShareColumns(self.head[first:end], self.sealed[first:end], self.enc, self.signature)
+        return ShareColumns(self.head[first:end], self.sealed[first:end], self.enc, self.extension)
 
     def take(self, rows: Sequence[int] | Places) -> "ShareColumns":
         """Return some of the reports; without a copy if these are all, in order."""
         if len(rows) == len(self) and np.array_equal(rows, np.arange(len(self))):
             return self
-        return ShareColumns(self.head[rows], self.sealed[rows], self.enc, self.signature)
+        return ShareColumns(self.head[rows], self.sealed[rows], self.enc, self.extension)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -155,8 +155,8 @@ class ReportColumns:
                 helper.append((of, start + sizes.leader_sealed(encs[0]), encs[1]))
         head = rows[:, : sizes.head]
         shares = (
-            _gathered(head, rows, leader, sizes.leader_payload, sizes.signature),
-            _gathered(head, rows, helper, sizes.helper_payload, sizes.signature),
+            _gathered(head, rows, leader, sizes.leader_payload, sizes.extension),
+            _gathered(head, rows, helper, sizes.helper_payload, sizes.extension),
         )
         return cls(*shares), others
 
@@ -191,7 +191,7 @@ def _gathered(
     rows: ByteRows,
     pieces: Sequence[tuple[npt.NDArray[np.bool_], int, int]],
     payload: int,
-    signature: int,
+    extension: int,
 ) -> ShareColumns:
     """Return ciphertexts whose places differ between rows.
 
@@ -201,10 +201,10 @@ def _gathered(
     width = ENC_START + enc + U32 + payload
     if len(pieces) == 1:
         start = pieces[0][1]
-        return ShareColumns(head, rows[:, start : start + width], enc, signature)
+        return ShareColumns(head, rows[:, start : start + width], enc, extension)
     sealed = np.zeros((len(rows), width), np.uint8)
     for of, start, size in pieces:
         end = start + ENC_START + size
         sealed[of, : ENC_START + size] = rows[of, start:end]
         sealed[of, ENC_START + enc :] = rows[of, end : end + U32 + payload]
-    return ShareColumns(head, sealed, enc, signature)
+    return ShareColumns(head, sealed, enc, extension)

@@ -196,7 +196,7 @@ def _equal_rows(body: bytes, start: int, sizes: ReportSizes, enc: int) -> ByteRo
 def _parted(rows: ByteRows, sizes: ReportSizes, enc: int) -> tuple[ShareColumns, ByteRows]:
     end = sizes.head + sizes.helper_sealed(enc)
     head, sealed = rows[:, : sizes.head], rows[:, sizes.head : end]
-    shares = ShareColumns(head, sealed, enc, sizes.signature)
+    shares = ShareColumns(head, sealed, enc, sizes.extension)
     return shares, rows[:, end + U32 :]
 
 

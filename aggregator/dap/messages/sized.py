@@ -30,8 +30,8 @@ _HEAD = Struct(">16sQH")  # report id, time, bytes of extensions
 _CIPHERTEXT_HEAD = Struct(">BH")  # configuration id, bytes of the encapsulated key
 _U32 = Struct(">I")
 _EXTENSION = Struct(">HHH")  # bytes of the list, the type of the only extension, bytes of its data
-SIGNATURE_START = 24 + _EXTENSION.size
-"""Where a report's signature is, if it has one: behind the id, the time and these sizes."""
+EXTENSION_START = 24 + _EXTENSION.size
+"""Where the data of a report's public extension is: behind the id, the time and these sizes."""
 _JOB_HEAD_SIZE = 7  # verification key id, no aggregation parameter, no extensions
 _JOB_EXTENSIONS_SIZE = 4 + BatchId.size
 """The most bytes of a job's extensions, less than any report has: a batch id with its header."""
@@ -44,8 +44,8 @@ class ReportSizes(NamedTuple):
     """The sizes of a task's reports, in bytes; an aggregator's payload is its sealed input share.
 
     `verify_payload` is the Leader's first ping-pong message about a report. `permit` is what one
-    adds to the helper's payload, 0 if the task has no permits. `signature` is that of a signed
-    permit, in a public extension; 0 if reports have none.
+    adds to the helper's payload, 0 if the task has no permits. `extension` is the data of the only
+    public extension; 0 if reports have none.
     """
 
     public_share: int
@@ -53,7 +53,7 @@ class ReportSizes(NamedTuple):
     helper_payload: int
     verify_payload: int
     permit: int = 0
-    signature: int = 0
+    extension: int = 0
 
     @property
     def report(self) -> int:
@@ -96,17 +96,17 @@ class ReportSizes(NamedTuple):
     @property
     def extensions(self) -> int:
         """Bytes of the list of public extensions, behind its size."""
-        return _EXTENSION.size - 2 + self.signature if self.signature else 0
+        return _EXTENSION.size - 2 + self.extension if self.extension else 0
 
     @property
     def extensions_head(self) -> bytes:
-        """What a report has between its time and its signature, or its public share if it has none.
+        """What a report has between its time and its extension's data, or its public share if none.
 
         That is the size of the list, and what tells the only extension in it.
         """
-        if not self.signature:
+        if not self.extension:
             return bytes(2)
-        return _EXTENSION.pack(self.extensions, REPORT_EXTENSION_SIGNATURE, self.signature)
+        return _EXTENSION.pack(self.extensions, REPORT_EXTENSION_SIGNATURE, self.extension)
 
     def leader_sealed(self, enc: int) -> int:
         """Return the bytes of the Leader's ciphertext, encoded."""
@@ -126,7 +126,7 @@ def _usual(sizes: ReportSizes) -> tuple[Struct, tuple[bytes | int, ...]]:
     """
     enc, extensions = ENC_SIZES[0], sizes.extensions_head
     layout = Struct(
-        f">16sQ{len(extensions)}s{sizes.signature}xI{sizes.public_share}x"
+        f">16sQ{len(extensions)}s{sizes.extension}xI{sizes.public_share}x"
         f"BH{enc}xI{sizes.leader_payload}x"
         f"xH{enc}xI{sizes.helper_payload}x"
     )
@@ -216,7 +216,7 @@ def read_verify_init(reader: Reader, sizes: ReportSizes) -> VerifyInit:
     report_id, time, extensions = reader.unpack(_HEAD)
     first = _first_extension(reader, extensions)
     metadata = ReportMetadata(ReportId(report_id), Time(time), first)
-    wanted = [(REPORT_EXTENSION_SIGNATURE, sizes.signature)] if sizes.signature else []
+    wanted = [(REPORT_EXTENSION_SIGNATURE, sizes.extension)] if sizes.extension else []
     is_wanted = extensions == sizes.extensions and wanted == [
         (each.extension_type, len(each.extension_data)) for each in first
     ]
