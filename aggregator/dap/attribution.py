@@ -1,4 +1,4 @@
-"""Says of a task that it counts what browsers attribute: two extensions of its configuration.
+"""The Attribution draft's extensions: two of a task, one of a report and one of a collection.
 
 Source: draft-thomson-ppm-dap-attribution.
 """
@@ -6,11 +6,21 @@ Source: draft-thomson-ppm-dap-attribution.
 import dataclasses
 import re
 from collections.abc import Sequence
-from typing import Self
+from typing import Final, Self
 
+from aggregator.codec import U32_MAX
 from aggregator.dap.extensions import Extension, Extensions, find
 from aggregator.dap.profile import CODE_POINTS
 from aggregator.errors import ParameterError
+
+BUDGET_SIZE: Final = 4
+"""Bytes of a budget: of a report's, or of what a collection asks of each."""
+
+LEAST_BUDGET: Final = 1
+"""The least budget that a report may have: a millionth of an epsilon."""
+
+MILLION: Final = 10**6
+"""So many are an epsilon of 1."""
 
 _HOST = re.compile("[!-~]{1,253}")
 
@@ -59,3 +69,19 @@ class Attribution:
         if identity is None or source is None:
             raise ParameterError("attribution: needs both collector_identity and budget_source")
         return cls(identity.decode("latin-1"), source.decode("latin-1"))
+
+
+def privacy_budget(budget: int) -> Extensions:
+    """Return the public extensions of a report that may cost `budget` millionths of an epsilon.
+
+    Raises `ParameterError` if that is no budget.
+    """
+    return (Extension(CODE_POINTS.privacy_budget, _written(budget, "privacy_budget")),)
+
+
+def _written(budget: int, name: str) -> bytes:
+    if not LEAST_BUDGET <= budget <= U32_MAX:
+        raise ParameterError(
+            f"{name}: must be from {LEAST_BUDGET} to {U32_MAX} millionths, not {budget}"
+        )
+    return budget.to_bytes(BUDGET_SIZE, "big")

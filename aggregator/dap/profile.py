@@ -113,6 +113,12 @@ _OF_PERMITS: Mapping[ReportError, int] = {
 }
 """Numbers of our own, not registered ones."""
 
+_WORDS: Words = {
+    ReportError.BUDGET_MISSING: ReportError.REPORT_DROPPED,
+    ReportError.BUDGET_TOO_SMALL: ReportError.REPORT_DROPPED,
+}
+"""What every draft has in place of errors of ours that we only count."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Profile:
@@ -154,6 +160,7 @@ class Profile:
 
         Raises `LocalError` if the draft does not define it.
         """
+        error = _WORDS.get(error, error)
         if error not in self.codes:
             raise LocalError(f"{error.draft_name} is no report error of {self.name}")
         return self.codes[error]

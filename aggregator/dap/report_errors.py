@@ -33,6 +33,10 @@ class ReportError(Enum):
     PERMIT_OF_ANOTHER_WINDOW = "permit_of_another_window"
     PERMIT_SPENT = "permit_spent"
 
+    # Our own, of tasks of attribution; the drafts' parties are told that the report is dropped.
+    BUDGET_MISSING = "privacy_budget_missing"
+    BUDGET_TOO_SMALL = "privacy_budget_too_small"
+
     @property
     def draft_name(self) -> str:
         """The drafts' name for it, such as `report_replayed`."""

@@ -19,7 +19,7 @@ from aggregator.dap.extensions import Extensions
 from aggregator.dap.hpke import HpkeKeypair
 from aggregator.dap.ids import ReportId
 from aggregator.dap.messages import AggregationJobResp, VerifyRespContinue, VerifyRespReject
-from aggregator.dap.messages.byte_rows import ByteRows, Times, strings
+from aggregator.dap.messages.byte_rows import Budgets, ByteRows, Times, strings
 from aggregator.dap.messages.columns import ReportColumns
 from aggregator.dap.messages.job_columns import read_answers, read_job, write_job
 from aggregator.dap.profile import Role
@@ -78,9 +78,9 @@ class LeaderState:
     """What the leader keeps between its request and the helper's answer, in memory only.
 
     If the process dies in between, it is recomputed from the stored reports and the stored request
-    (`leader_resume`). Ids and times are of the reports whose verification began, and the helper is
-    asked about those that `continued` without an error. `lost` are the ids of reports that the
-    helper was asked about and we can no longer read, by their places in the request.
+    (`leader_resume`). Ids, times and budgets are of the reports whose verification began, and the
+    helper is asked about those that `continued` without an error. `lost` are the ids of reports
+    that the helper was asked about and we can no longer read, by their places in the request.
     """
 
     agg_param: AggregationParameter
@@ -89,6 +89,7 @@ class LeaderState:
     times: Times
     continued: LeaderContinued = dataclasses.field(repr=False)
     lost: Mapping[int, bytes] = dataclasses.field(default_factory=dict)
+    budgets: Budgets | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -224,7 +225,15 @@ def leader_finish(
         messages = among_all
     rejections = {row: _RefusedByHelper("rejected by the helper") for row in refused}
     out_shares = ping_pong.leader_continued(vdaf, state.continued, messages, rejections)
-    verified = Verified(task, state.agg_param, state.extensions, state.ids, state.times, out_shares)
+    verified = Verified(
+        task,
+        state.agg_param,
+        state.extensions,
+        state.ids,
+        state.times,
+        out_shares,
+        state.budgets,
+    )
     rejected = [
         Rejected(ReportId(state.ids[row]), refused[row] if row in refused else report_error(error))
         for row, error in sorted(out_shares.rejected.items())
@@ -266,7 +275,8 @@ def _leader_state(
         opened.public_shares,
         opened.input_shares,
     )
-    return LeaderState(agg_param, extensions, strings(opened.nonces), opened.times, continued)
+    ids = strings(opened.nonces)
+    return LeaderState(agg_param, extensions, ids, opened.times, continued, budgets=opened.budgets)
 
 
 def _without(

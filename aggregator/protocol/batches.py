@@ -47,31 +47,37 @@ class BatchTotals:
     """The count, checksum and times that go with the aggregate share of some reports.
 
     The checksum is the bitwise XOR of the SHA-256 hashes of their ids, 32 bytes. Times are the
-    first and the last.
+    first and the last. `least_budget` is that of their privacy budgets, where reports have some.
     """
 
     report_count: int = 0
     checksum: bytes = bytes(CHECKSUM_SIZE)
     times: tuple[Time, Time] | None = None
+    least_budget: int | None = None
 
     @classmethod
-    def of(cls, report_ids: Sequence[bytes], times: Sequence[int]) -> Self:
-        """Return the totals of reports, given by their ids and their times in units."""
+    def of(
+        cls, report_ids: Sequence[bytes], times: Sequence[int], budgets: Sequence[int] = ()
+    ) -> Self:
+        """Return the totals of reports, by their ids, times in units, and any budgets."""
         import numpy as np  # here, since clients import this module
 
         hashes = b"".join([hashlib.sha256(report_id).digest() for report_id in report_ids])
         rows = np.frombuffer(hashes, np.uint8).reshape(len(report_ids), CHECKSUM_SIZE)
         checksum = np.bitwise_xor.reduce(rows, axis=0).tobytes()
         ends = (Time(min(times)), Time(max(times))) if len(report_ids) else None
-        return cls(len(report_ids), checksum, ends)
+        return cls(len(report_ids), checksum, ends, min(budgets, default=None))
 
     def __add__(self, other: "BatchTotals") -> "BatchTotals":
         """Return the totals of both sets of reports, which must be disjoint."""
         times = [*(self.times or ()), *(other.times or ())]
+        least = self.least_budget, other.least_budget
+        budgets = [each for each in least if each is not None]
         return BatchTotals(
             self.report_count + other.report_count,
             bytes(a ^ b for a, b in zip(self.checksum, other.checksum, strict=True)),
             (min(times), max(times)) if times else None,
+            min(budgets, default=None),
         )
 
     @property

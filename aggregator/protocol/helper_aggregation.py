@@ -103,6 +103,7 @@ def helper_init(
         [request.ids[place] for place in places],
         opened.times,
         finished.out_shares,
+        opened.budgets,
     )
     return HelperInit(request.ids, errors, verified, places, finished.messages)
 
@@ -137,6 +138,8 @@ def _faults_of_sizes(
         else ReportError.INVALID_MESSAGE
         for place in others
     }
+    if task.attribution is not None:
+        found |= dict.fromkeys(request.bare, ReportError.BUDGET_MISSING)
     if ReportError.UNSUPPORTED_EXTENSION in task.profile.codes:
         found |= {
             place: fault_of_longer(task, keypairs, share) for place, share in request.longer.items()

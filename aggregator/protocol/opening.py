@@ -10,12 +10,13 @@ from typing import Self
 import numpy as np
 
 from aggregator.codec import DecodeError, decode, encode
+from aggregator.dap.attribution import LEAST_BUDGET
 from aggregator.dap.extensions import unrecognized
 from aggregator.dap.hpke import DecryptError, HpkeKeypair, input_share_info, open_
 from aggregator.dap.hpke_batch import open_many
 from aggregator.dap.hpke_suites import TAG_SIZE
 from aggregator.dap.messages import PlaintextInputShare, ReportShare, input_share_aad
-from aggregator.dap.messages.byte_rows import ByteRows, Places, Times, strings
+from aggregator.dap.messages.byte_rows import Budgets, ByteRows, Places, Times, strings
 from aggregator.dap.messages.columns import ShareColumns
 from aggregator.dap.profile import REPORT_EXTENSION_PERMIT, Role
 from aggregator.dap.report_errors import ReportError
@@ -33,7 +34,7 @@ class OpenedShares:
 
     `rows` are the places of their reports. Of the others, by their places, `rejected` has the
     errors, and `keyless`, at the leader, the configuration ids of keys that we should have and do
-    not. Ids (`nonces`) have shape `(rows, 16)`.
+    not. Ids (`nonces`) have shape `(rows, 16)`. `budgets` are those of reports that have some.
     """
 
     rows: Places
@@ -43,6 +44,7 @@ class OpenedShares:
     input_shares: ByteRows = dataclasses.field(repr=False)
     rejected: dict[int, ReportError]
     keyless: dict[int, int]
+    budgets: Budgets | None = None
 
 
 def open_shares(
@@ -54,6 +56,9 @@ def open_shares(
 ) -> OpenedShares:
     """Open and check one aggregator's shares of reports, with key pairs by configuration id."""
     rejected = _untimely(task, shares.times, timely)
+    if task.attribution is not None:
+        poor = np.flatnonzero(shares.budgets < LEAST_BUDGET).tolist()
+        rejected |= dict.fromkeys({*poor} - {*rejected}, ReportError.BUDGET_TOO_SMALL)
     keyless = {
         row: config_id
         for row, config_id in enumerate(shares.config_ids)
@@ -80,6 +85,7 @@ def open_shares(
     words = task.profile.at_aggregation
     return OpenedShares(
         rows=rows,
+        budgets=None if task.attribution is None else public.budgets,
         nonces=public.nonces,
         times=public.times,
         public_shares=public.public_shares,

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from aggregator.codec import encode
+from aggregator.dap.attribution import BUDGET_SIZE, LEAST_BUDGET, privacy_budget
 from aggregator.dap.hpke import DecryptError, HpkeCiphertext, HpkeConfig, input_share_info, suite_of
 from aggregator.dap.hpke_suites import TAG_SIZE
 from aggregator.dap.ids import ReportId
@@ -22,9 +23,10 @@ from aggregator.dap.messages import (
     input_share_aad,
 )
 from aggregator.dap.messages.sized import EXTENSION_START
-from aggregator.dap.profile import Role
+from aggregator.dap.profile import CODE_POINTS, REPORT_EXTENSION_SIGNATURE, Role
 from aggregator.dap.report_errors import AnyReportError, ReportError
 from aggregator.dap.times import Time
+from aggregator.errors import ParameterError
 from aggregator.protocol.permits import SIZE as PERMIT_SIZE
 from aggregator.protocol.permits import check_one_each, extensions_signed, extensions_with
 from aggregator.protocol.replay import Timing, refusal
@@ -34,6 +36,7 @@ from aggregator.vdaf.prio3 import Prio3, ShareDecodeError
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from aggregator.dap.extensions import Extensions
     from aggregator.dap.messages.columns import ReportColumns
     from aggregator.entropy import Entropy
     from aggregator.errors import ReportRejected
@@ -80,16 +83,19 @@ def prepare_reports(
     entropy: Entropy,
     openings: Sequence[bytes] | None = None,
     signatures: Sequence[bytes] | None = None,
+    budget: int | None = None,
 ) -> list[PreparedReport]:
     """Shard each measurement into its own report, with a fresh id and fresh randomness.
 
     If the task has permits, its reports have the ids of `openings`, a permit each; and if permits
-    are signed, `signatures` of those ids.
+    are signed, `signatures` of those ids. If it is one of attribution, each report may cost
+    `budget`, in millionths of an epsilon.
 
     Raises:
         ParameterError: A measurement is out of range; the message names its index and the limit. Or
-            there are not as many permits as reports.
+            there are not as many permits as reports, or no budget where one is needed.
     """
+    paid = _extensions_paid(task, budget)
     permits: Sequence[bytes | None] = [None] * len(measurements)
     signed = permits
     if task.permits is None:
@@ -105,7 +111,7 @@ def prepare_reports(
     leader_shares, helper_shares = shards.input_shares
     return [
         PreparedReport(
-            ReportMetadata(ReportId(report_id), time, extensions_signed(signature)),
+            ReportMetadata(ReportId(report_id), time, paid or extensions_signed(signature)),
             public_share,
             leader_share,
             helper_share,
@@ -121,6 +127,14 @@ def prepare_reports(
             strict=True,
         )
     ]
+
+
+def _extensions_paid(task: Task, budget: int | None) -> Extensions:
+    if (task.attribution is None) != (budget is None):
+        raise ParameterError(
+            "privacy_budget: only reports of a task of attribution have one, and each of them does"
+        )
+    return () if budget is None else privacy_budget(budget)
 
 
 def seal_report(
@@ -190,16 +204,22 @@ def report_sizes(task: Task) -> ReportSizes:
     A sealed input share is a list of extensions, empty but for the helper's permit if the task has
     any, the share with its length prefix, and the AEAD tag.
     """
+    if task.attribution is not None:
+        return _sizes_of(task.prio3, 0, BUDGET_SIZE, CODE_POINTS.privacy_budget)
     if task.permits is None:
-        return _sizes_of(task.prio3, 0, 0)
-    return _sizes_of(task.prio3, _PERMIT, SIGNATURE_SIZE if task.permits.is_signed else 0)
+        return _sizes_of(task.prio3, 0)
+    if not task.permits.is_signed:
+        return _sizes_of(task.prio3, _PERMIT)
+    return _sizes_of(task.prio3, _PERMIT, SIGNATURE_SIZE, REPORT_EXTENSION_SIGNATURE)
 
 
 _PERMIT = len(encode(extensions_with(bytes(PERMIT_SIZE))[0]))
 
 
 @lru_cache(maxsize=1024)
-def _sizes_of(prio3: Prio3, permit: int, extension: int) -> ReportSizes:
+def _sizes_of(
+    prio3: Prio3, permit: int, extension: int = 0, extension_type: int = 0
+) -> ReportSizes:
     from aggregator.vdaf import ping_pong
 
     added = len(encode(PlaintextInputShare((), b"?"))) - 1 + TAG_SIZE
@@ -210,6 +230,7 @@ def _sizes_of(prio3: Prio3, permit: int, extension: int) -> ReportSizes:
         verify_payload=ping_pong.message_size(prio3.verifier_share_size),
         permit=permit,
         extension=extension,
+        extension_type=extension_type,
     )
 
 
@@ -236,20 +257,29 @@ class Timely:
 
 
 def check_upload(
-    task: Task, report: UploadedReport, config_ids: Collection[int], timely: Timely
+    task: Task,
+    report: UploadedReport,
+    config_ids: Collection[int],
+    timely: Timely,
+    least_budget: int = LEAST_BUDGET,
 ) -> ReportError | None:
     """Return why the leader refuses an uploaded report, or None if it may be stored.
 
-    Nothing is opened here: checks that need the private key wait for aggregation.
+    Nothing is opened here: checks that need the private key wait for aggregation. Where reports
+    have budgets, `least_budget` is the least that is taken.
 
     Source: DAP, "Leader Behavior" (of uploads).
     """
-    why = _fault_of_upload(task, report, config_ids, timely)
+    why = _fault_of_upload(task, report, config_ids, timely, least_budget)
     return None if why is None else task.profile.at_upload.get(why, why)
 
 
 def is_none_refused(
-    task: Task, reports: ReportColumns, config_ids: Collection[int], timely: Timely
+    task: Task,
+    reports: ReportColumns,
+    config_ids: Collection[int],
+    timely: Timely,
+    least_budget: int = LEAST_BUDGET,
 ) -> bool:
     """Return whether `check_upload` refuses none of these reports.
 
@@ -259,6 +289,8 @@ def is_none_refused(
         timely.refusal(task, Time(units)) for units in {*reports.times}
     ):
         return False
+    if task.attribution is not None:
+        return bool((reports.leader_shares.budgets >= least_budget).all())
     permits, keys = task.permits, task.issuer_keys
     if permits is None or keys is None:
         return True
@@ -268,20 +300,41 @@ def is_none_refused(
 
 
 def _fault_of_upload(
-    task: Task, report: UploadedReport, config_ids: Collection[int], timely: Timely
+    task: Task,
+    report: UploadedReport,
+    config_ids: Collection[int],
+    timely: Timely,
+    least_budget: int,
 ) -> ReportError | None:
     if report.leader_config_id not in config_ids:
         return ReportError.HPKE_UNKNOWN_CONFIG_ID
     if report.has_extensions:
         return ReportError.UNSUPPORTED_EXTENSION
     if report.encoding is None:
-        return ReportError.PERMIT_MISSING if report.lacks_permit else ReportError.INVALID_MESSAGE
+        if not report.lacks_extension:
+            return ReportError.INVALID_MESSAGE
+        return ReportError.PERMIT_MISSING if task.permits else ReportError.BUDGET_MISSING
     untimely = timely.refusal(task, report.time)
-    if untimely is not None or task.permits is None or task.issuer_keys is None:
+    if untimely is not None:
         return untimely
-    signature = report.encoding[EXTENSION_START : EXTENSION_START + SIGNATURE_SIZE]
+    return _fault_of_extension(task, report, report.encoding, least_budget)
+
+
+def _fault_of_extension(
+    task: Task, report: UploadedReport, encoding: bytes, least_budget: int
+) -> ReportError | None:
+    if task.attribution is not None and budget_in(encoding) < least_budget:
+        return ReportError.BUDGET_TOO_SMALL
+    if task.permits is None or task.issuer_keys is None:
+        return None
+    signature = encoding[EXTENSION_START : EXTENSION_START + SIGNATURE_SIZE]
     window = task.permit_window_at(report.time)
     return fault_of(task.permits, task.issuer_keys, window, report.report_id.value, signature)
+
+
+def budget_in(report: bytes) -> int:
+    """Return the privacy budget in an encoded report of a task of attribution."""
+    return int.from_bytes(report[EXTENSION_START : EXTENSION_START + BUDGET_SIZE], "big")
 
 
 def windows_at(task: Task, times: Sequence[int]) -> list[int]:

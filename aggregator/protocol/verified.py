@@ -10,7 +10,7 @@ import numpy as np
 
 from aggregator.dap.extensions import Extensions
 from aggregator.dap.ids import ReportId
-from aggregator.dap.messages.byte_rows import Times
+from aggregator.dap.messages.byte_rows import Budgets, Times
 from aggregator.dap.times import Time
 from aggregator.protocol.batches import BatchTotals
 from aggregator.protocol.buckets import BucketShare
@@ -24,7 +24,7 @@ from aggregator.vdaf.prio3 import OutShares, Prio3
 class Verified:
     """One aggregator's out shares of the reports of a job, before they are committed.
 
-    Each report has an out share, or an error.
+    Each report has an out share, or an error, and a budget where its task's reports have some.
     """
 
     task: Task
@@ -33,6 +33,7 @@ class Verified:
     ids: list[bytes]
     times: Times
     out_shares: OutShares = dataclasses.field(repr=False)
+    budgets: Budgets | None = None
 
     @property
     def vdaf(self) -> Prio3:
@@ -96,7 +97,11 @@ class Verified:
         return BucketShare(
             bucket,
             vdaf.agg_update(vdaf.agg_init(), shares),
-            BatchTotals.of([self.ids[row] for row in rows], self.times[rows].tolist()),
+            BatchTotals.of(
+                [self.ids[row] for row in rows],
+                self.times[rows].tolist(),
+                () if self.budgets is None else self.budgets[rows].tolist(),
+            ),
         )
 
     def _buckets(self) -> list[bytes]:

@@ -27,16 +27,17 @@ from aggregator.dap.messages import (
 from aggregator.dap.messages.byte_rows import strings
 from aggregator.dap.messages.columns import ReportColumns, ShareColumns
 from aggregator.dap.messages.job_columns import read_answers, read_job, write_answers, write_job
-from aggregator.dap.profile import REPORT_EXTENSION_SIGNATURE
+from aggregator.dap.profile import CODE_POINTS, REPORT_EXTENSION_SIGNATURE
 from aggregator.dap.times import Time
 from tests.support.entropy import SeededEntropy
 
 PLAIN = ReportSizes(public_share=3, leader_payload=5, helper_payload=4, verify_payload=6)
-SIGNED = PLAIN._replace(extension=7)
-BOTH = st.sampled_from([PLAIN, SIGNED])
-"""The sizes of reports without a signature, and with one."""
+SIGNED = PLAIN._replace(extension=7, extension_type=REPORT_EXTENSION_SIGNATURE)
+PAID = PLAIN._replace(extension=4, extension_type=CODE_POINTS.privacy_budget)
+ALL = st.sampled_from([PLAIN, SIGNED, PAID])
+"""The sizes of reports without a public extension, with a signature, and with a budget."""
 NARROW, WIDE = 32, 65  # keys of X25519 and of P-256
-SPOILED = ("public_share", "enc", "payload", "extension", "message")
+SPOILED = ("public_share", "enc", "payload", "extension", "bare", "message")
 
 
 def ciphertext(fill: int, payload: int, enc: int) -> HpkeCiphertext:
@@ -46,8 +47,8 @@ def ciphertext(fill: int, payload: int, enc: int) -> HpkeCiphertext:
 def report(
     sizes: ReportSizes, number: int, leader_enc: int = NARROW, helper_enc: int = NARROW
 ) -> Report:
-    signed = (Extension(REPORT_EXTENSION_SIGNATURE, bytes([number]) * 7),)
-    extensions = signed if sizes.extension else ()
+    only = (Extension(sizes.extension_type, bytes([number]) * sizes.extension),)
+    extensions = only if sizes.extension else ()
     return Report(
         ReportMetadata(ReportId(number.to_bytes(16, "big")), Time(2**63 + number), extensions),
         bytes([number]) * sizes.public_share,
@@ -79,13 +80,16 @@ def verify_init(sizes: ReportSizes, number: int, spoiled: str | None = None) -> 
                 share.report_metadata, public_extensions=(Extension(1, b"x"),)
             )
             share = dataclasses.replace(share, report_metadata=metadata)
+        case "bare":
+            metadata = dataclasses.replace(share.report_metadata, public_extensions=())
+            share = dataclasses.replace(share, report_metadata=metadata)
         case _:
             pass
     size = sizes.verify_payload + (spoiled == "message")
     return VerifyInit(share, bytes([number]) * size)
 
 
-@given(BOTH, st.lists(st.sampled_from([None, "wide", *SPOILED]), min_size=1, max_size=6))
+@given(ALL, st.lists(st.sampled_from([None, "wide", *SPOILED]), min_size=1, max_size=6))
 def test_a_job_is_read_as_the_reader_of_single_reports_reads_it(
     sizes: ReportSizes,
     kinds: list[str | None],
@@ -97,7 +101,10 @@ def test_a_job_is_read_as_the_reader_of_single_reports_reads_it(
     assert job.extensions == request.extensions
     assert job.ids == [each.report_share.report_metadata.report_id.value for each in inits]
     assert job.extended == {n for n, kind in enumerate(kinds) if kind == "extension"}
-    fitting = [n for n, kind in enumerate(kinds) if kind in (None, "wide", "message")]
+    bare = {n for n, kind in enumerate(kinds) if kind == "bare"}
+    assert job.bare == (bare if sizes.extension else set())
+    right = [None, "wide", "message", *([] if sizes.extension else ["bare"])]
+    fitting = [n for n, kind in enumerate(kinds) if kind in right]
     assert job.places == fitting
     expected = [inits[place].report_share for place in fitting]
     shares = job.shares
@@ -116,7 +123,7 @@ def test_a_job_is_read_as_the_reader_of_single_reports_reads_it(
         assert write_job(*head, shares, job.messages) == encode(request)
 
 
-@given(BOTH, st.integers(1, 5), st.data())
+@given(ALL, st.integers(1, 5), st.data())
 @settings(max_examples=300)
 def test_a_job_with_a_bit_changed_is_read_or_refused_as_the_message_is(
     sizes: ReportSizes, count: int, data: st.DataObject
@@ -147,7 +154,7 @@ ENCS = {
 
 
 @given(
-    BOTH,
+    ALL,
     st.sampled_from([*ENCS]),
     st.lists(st.tuples(st.integers(0, 255), st.booleans(), st.integers(0, 1)), max_size=6),
 )
@@ -176,8 +183,10 @@ def test_reports_are_the_columns_of_their_encodings_and_others_are_named(
     ):
         assert strings(shares.public_shares) == [each.public_share for each in kept]
         if sizes.extension and kept:
-            signed = [each.report_metadata.public_extensions[0].extension_data for each in kept]
-            assert shares.signatures == signed
+            data = [each.report_metadata.public_extensions[0].extension_data for each in kept]
+            assert shares.signatures == data
+            if sizes is PAID:
+                assert shares.budgets.tolist() == [int.from_bytes(each, "big") for each in data]
         assert shares.config_ids == [each.config_id for each in sealed]
         assert shares.encs == [each.enc for each in sealed]
         assert strings(shares.payloads) == [each.payload for each in sealed]

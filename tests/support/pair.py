@@ -316,12 +316,14 @@ class Pair:
         seconds: int = NOW,
         task: Task | None = None,
         openings: Sequence[bytes] | None = None,
+        budget: int | None = None,
     ) -> list[Report]:
         """Make a report of each measurement, under the aggregators' current configurations."""
         configs = await self.configs()
         made_for = self.task if task is None else task
         time = made_for.time(seconds)
-        return make_reports(made_for, *configs, measurements, time, self.client_entropy, openings)
+        entropy = self.client_entropy
+        return make_reports(made_for, *configs, measurements, time, entropy, openings, None, budget)
 
     async def job(
         self,

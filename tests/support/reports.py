@@ -22,12 +22,11 @@ def make_reports(
     entropy: Entropy,
     openings: Sequence[bytes] | None = None,
     signatures: Sequence[bytes] | None = None,
+    budget: int | None = None,
 ) -> list[Report]:
     """Shard and seal measurements, one per report; see `prepare_reports` and `seal_report`."""
-    return [
-        seal_report(task, prepared, leader_config, helper_config, entropy)
-        for prepared in prepare_reports(task, measurements, time, entropy, openings, signatures)
-    ]
+    made = prepare_reports(task, measurements, time, entropy, openings, signatures, budget)
+    return [seal_report(task, each, leader_config, helper_config, entropy) for each in made]
 
 
 def columns(task: Task, reports: Sequence[Report]) -> ReportColumns:

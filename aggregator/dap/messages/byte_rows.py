@@ -19,6 +19,7 @@ from aggregator.dap.messages.sized import ReportSizes
 
 ByteRows: TypeAlias = npt.NDArray[np.uint8]
 Times: TypeAlias = npt.NDArray[np.uint64]
+Budgets: TypeAlias = npt.NDArray[np.uint32]
 Places: TypeAlias = npt.NDArray[np.intp]
 
 U32 = 4

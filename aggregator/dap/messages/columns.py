@@ -23,6 +23,7 @@ from aggregator.dap.messages.byte_rows import (
     PUBLIC_SHARE_START,
     TIME,
     U32,
+    Budgets,
     ByteRows,
     Places,
     Times,
@@ -80,7 +81,17 @@ class ShareColumns:
     @property
     def signatures(self) -> list[bytes]:
         """The signatures of the reports' permits, where they have some."""
-        return strings(self.head[:, EXTENSION_START : EXTENSION_START + self.extension])
+        return strings(self._data)
+
+    @property
+    def budgets(self) -> Budgets:
+        """The reports' privacy budgets, where they have some, in millionths of an epsilon."""
+        return np.ascontiguousarray(self._data).view(">u4").ravel().astype(np.uint32)
+
+    @property
+    def _data(self) -> ByteRows:
+        """The data of the public extension."""
+        return self.head[:, EXTENSION_START : EXTENSION_START + self.extension]
 
     @property
     def config_ids(self) -> list[int]:

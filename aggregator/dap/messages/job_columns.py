@@ -29,7 +29,7 @@ from aggregator.dap.messages.byte_rows import (
     strings,
 )
 from aggregator.dap.messages.columns import ShareColumns
-from aggregator.dap.messages.sized import LARGEST_JOB, ReportSizes, read_verify_init
+from aggregator.dap.messages.sized import LARGEST_JOB, ReportSizes, is_bare, read_verify_init
 from aggregator.dap.problems import MessageTooLarge
 
 
@@ -45,6 +45,7 @@ class JobColumns:
         places: The places of the reports in `shares` and `messages`; the other reports do not have
             the task's sizes.
         extended: The places of those others that have public report extensions.
+        bare: The places of those others that lack the public extension of the task's reports.
         longer: Of those others, by their places, the Helper's shares that are only longer.
         shares: The Helper's shares.
         messages: The Leader's ping-pong messages, one a row; zero where one has another size.
@@ -56,6 +57,7 @@ class JobColumns:
     ids: list[bytes] = dataclasses.field(repr=False)
     places: list[int] = dataclasses.field(repr=False)
     extended: frozenset[int]
+    bare: frozenset[int]
     longer: Mapping[int, ReportShare]
     shares: ShareColumns
     messages: ByteRows = dataclasses.field(repr=False)
@@ -91,7 +93,7 @@ def read_job(body: bytes, sizes: ReportSizes) -> JobColumns:
 
     One of more than `LARGEST_JOB` reports is `MessageTooLarge`.
     """
-    reader = Reader(body)
+    reader, none = Reader(body), frozenset[int]()
     try:
         head = reader.u8(), reader.opaque32(name="agg_param"), read_increasing(reader)
         for enc in ENC_SIZES:
@@ -99,8 +101,8 @@ def read_job(body: bytes, sizes: ReportSizes) -> JobColumns:
             if rows is not None:
                 ids = strings(rows[:, :ID])
                 parts = _parted(rows, sizes, enc)
-                return JobColumns(*head, ids, [*range(len(ids))], frozenset(), {}, *parts)
-        inits = _read_one_by_one(reader, sizes)
+                return JobColumns(*head, ids, [*range(len(ids))], none, none, {}, *parts)
+        inits, bare = _read_one_by_one(reader, sizes)
     except DecodeError as error:
         error.message_name = AggregationJobInitReq.__name__
         raise
@@ -124,7 +126,7 @@ def read_job(body: bytes, sizes: ReportSizes) -> JobColumns:
         for place, init in enumerate(inits)
         if _enc_of(init) and not fits[place]
     }
-    return JobColumns(*head, ids, places, extended, longer, *_parted(rows, sizes, enc))
+    return JobColumns(*head, ids, places, extended, bare, longer, *_parted(rows, sizes, enc))
 
 
 def write_answers(
@@ -200,13 +202,17 @@ def _parted(rows: ByteRows, sizes: ReportSizes, enc: int) -> tuple[ShareColumns,
     return shares, rows[:, end + U32 :]
 
 
-def _read_one_by_one(reader: Reader, sizes: ReportSizes) -> list[VerifyInit]:
+def _read_one_by_one(reader: Reader, sizes: ReportSizes) -> tuple[list[VerifyInit], frozenset[int]]:
+    """Return a job's reports, and the places of those that lack the public extension."""
     inits: list[VerifyInit] = []
+    bare: set[int] = set()
     while reader.remaining:
         if len(inits) == LARGEST_JOB:
             raise MessageTooLarge(f"an aggregation job may have {LARGEST_JOB} reports")
+        if is_bare(reader, sizes):
+            bare.add(len(inits))
         inits.append(read_verify_init(reader, sizes))
-    return inits
+    return inits, frozenset(bare)
 
 
 def _enc_of(init: VerifyInit) -> int:

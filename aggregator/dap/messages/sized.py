@@ -1,9 +1,10 @@
 """Reads reports by the sizes that their task fixes.
 
 A task fixes the size of every field of its reports, and which public report extension they have: a
-permit's signature, or none. Only the size of an encapsulated key depends on the key encapsulation,
-and the Leader does not know which ones the Helper offers. A report of other sizes is refused alone
-and its fields are not parsed, so that a stranger's report takes no more memory than it has bytes.
+permit's signature, a privacy budget, or none. Only the size of an encapsulated key depends on the
+key encapsulation, and the Leader does not know which ones the Helper offers. A report of other
+sizes is refused alone and its fields are not parsed, so that a stranger's report takes no more
+memory than it has bytes.
 
 Source: DAP, "Upload Request" and "Aggregate Initialization".
 """
@@ -20,7 +21,6 @@ from aggregator.dap.hpke_suites import ENC_SIZES
 from aggregator.dap.ids import BatchId, ReportId
 from aggregator.dap.messages.aggregation import ReportShare, VerifyInit
 from aggregator.dap.messages.upload import ReportMetadata
-from aggregator.dap.profile import REPORT_EXTENSION_SIGNATURE
 from aggregator.dap.times import Time
 
 LARGEST_JOB = 100_000
@@ -45,7 +45,7 @@ class ReportSizes(NamedTuple):
 
     `verify_payload` is the Leader's first ping-pong message about a report. `permit` is what one
     adds to the helper's payload, 0 if the task has no permits. `extension` is the data of the only
-    public extension; 0 if reports have none.
+    public extension, whose type is `extension_type`; 0 if reports have none.
     """
 
     public_share: int
@@ -54,6 +54,7 @@ class ReportSizes(NamedTuple):
     verify_payload: int
     permit: int = 0
     extension: int = 0
+    extension_type: int = 0
 
     @property
     def report(self) -> int:
@@ -106,7 +107,7 @@ class ReportSizes(NamedTuple):
         """
         if not self.extension:
             return bytes(2)
-        return _EXTENSION.pack(self.extensions, REPORT_EXTENSION_SIGNATURE, self.extension)
+        return _EXTENSION.pack(self.extensions, self.extension_type, self.extension)
 
     def leader_sealed(self, enc: int) -> int:
         """Return the bytes of the Leader's ciphertext, encoded."""
@@ -143,7 +144,7 @@ class UploadedReport(NamedTuple):
         leader_config_id: Which of the Leader's configurations its share was sealed to.
         has_extensions: Whether it has other public report extensions than the task's reports have.
         encoding: The whole report; None if its sizes are not the task's.
-        lacks_permit: Whether its sizes would be the task's if that had no permits.
+        lacks_extension: Whether its sizes would be the task's if that had no permits or budgets.
     """
 
     report_id: ReportId
@@ -151,7 +152,7 @@ class UploadedReport(NamedTuple):
     leader_config_id: int
     has_extensions: bool
     encoding: bytes | None
-    lacks_permit: bool = False
+    lacks_extension: bool = False
 
     @classmethod
     def read(cls, reader: Reader, sizes: ReportSizes) -> Self:
@@ -216,7 +217,7 @@ def read_verify_init(reader: Reader, sizes: ReportSizes) -> VerifyInit:
     report_id, time, extensions = reader.unpack(_HEAD)
     first = _first_extension(reader, extensions)
     metadata = ReportMetadata(ReportId(report_id), Time(time), first)
-    wanted = [(REPORT_EXTENSION_SIGNATURE, sizes.extension)] if sizes.extension else []
+    wanted = [(sizes.extension_type, sizes.extension)] if sizes.extension else []
     is_wanted = extensions == sizes.extensions and wanted == [
         (each.extension_type, len(each.extension_data)) for each in first
     ]
@@ -233,6 +234,12 @@ def read_verify_init(reader: Reader, sizes: ReportSizes) -> VerifyInit:
     return VerifyInit(
         ReportShare(metadata, public_share, HpkeCiphertext(config_id, enc, sealed)), payload
     )
+
+
+def is_bare(reader: Reader, sizes: ReportSizes) -> bool:
+    """Return whether the next report has no public extension, where the task's reports have one."""
+    head = reader.look(_HEAD)
+    return sizes.extension > 0 and head is not None and head[-1] == 0
 
 
 def _first_extension(reader: Reader, size: int) -> Extensions:

@@ -10,13 +10,20 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from aggregator.codec import DecodeError, Reader
+from aggregator.dap.attribution import LEAST_BUDGET
 from aggregator.dap.messages import ReportSizes, UploadedReport, UploadRequest
 from aggregator.dap.messages.columns import ReportColumns
 from aggregator.dap.messages.sized import read_usual
 from aggregator.dap.problems import MessageTooLarge
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import Time
-from aggregator.protocol.reports import Timely, check_upload, is_none_refused, report_sizes
+from aggregator.protocol.reports import (
+    Timely,
+    budget_in,
+    check_upload,
+    is_none_refused,
+    report_sizes,
+)
 from aggregator.service.runtime import UploadTerms
 from aggregator.service.storage.reports.groups import StoredReport
 from aggregator.service.storage.reports.incoming import IncomingReports
@@ -43,16 +50,19 @@ class Moment:
     Attributes:
         terms: The task, and what it takes now.
         timely: The limits on the reports' times.
+        least_budget: The least budget of a report, where reports have some.
     """
 
-    def __init__(self, terms: UploadTerms, timely: Timely) -> None:
+    def __init__(
+        self, terms: UploadTerms, timely: Timely, least_budget: int = LEAST_BUDGET
+    ) -> None:
         """Begin to check against these."""
-        self.terms, self.timely = terms, timely
+        self.terms, self.timely, self.least_budget = terms, timely, least_budget
         self._of_time: dict[int, tuple[ReportError | None, bytes, int]] = {}
 
-    def is_of(self, terms: UploadTerms, timely: Timely) -> bool:
+    def is_of(self, terms: UploadTerms, timely: Timely, least_budget: int = LEAST_BUDGET) -> bool:
         """Return whether these very terms and the same limits are checked against."""
-        return self.terms is terms and self.timely == timely
+        return self.terms is terms and self.timely == timely and self.least_budget == least_budget
 
     def place(self, units: int) -> tuple[ReportError | None, bytes, int]:
         """Return of a time why its reports are refused or None, their bucket's key, and the day.
@@ -88,7 +98,7 @@ def check_reports(moment: Moment, body: bytes) -> CheckedUpload:
         MessageTooLarge: There are more than `MAX_REPORTS`.
     """
     task = moment.terms.task
-    keys = moment.terms.config_ids
+    limits = moment.terms.config_ids, moment.timely, moment.least_budget
     sizes = report_sizes(task)
     if len(body) <= SHORT_BODY:  # for a few reports, arrays take longer than objects
         alone = _alone(moment, body, sizes)
@@ -97,10 +107,10 @@ def check_reports(moment: Moment, body: bytes) -> CheckedUpload:
     else:
         columns = ReportColumns.uploaded(body, sizes)
         is_quick = columns is not None and len(columns) <= MAX_REPORTS
-        if columns is not None and is_quick and is_none_refused(task, columns, keys, moment.timely):
+        if columns is not None and is_quick and is_none_refused(task, columns, *limits):
             return _all_of(moment, columns, body)
     reports = list(_reports(body, sizes))
-    errors = [check_upload(task, report, keys, moment.timely) for report in reports]
+    errors = [check_upload(task, report, *limits) for report in reports]
     stored = [
         StoredReport(report.report_id.value, *moment.place(report.time.units)[1:], report.encoding)
         for report, error in zip(reports, errors, strict=True)
@@ -114,6 +124,8 @@ def _alone(moment: Moment, body: bytes, sizes: ReportSizes) -> CheckedUpload | N
     """Return the only report of a request, if it is a usual one and is not refused."""
     found = read_usual(body, sizes)
     if found is None or moment.terms.task.issuer_keys is not None:
+        return None
+    if moment.terms.task.attribution is not None and budget_in(body) < moment.least_budget:
         return None
     report_id, units, config_id = found
     why, bucket, day = moment.place(units)

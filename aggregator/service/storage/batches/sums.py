@@ -46,7 +46,8 @@ from aggregator.service.storage.secrets.key_file import KeyGone
 
 _BUCKETS_PER_QUERY = 500
 _TOTALS = tuple(
-    tables.buckets.c[name] for name in ("report_count", "checksum", "first_time", "last_time")
+    tables.buckets.c[name]
+    for name in ("report_count", "checksum", "first_time", "last_time", "least_budget")
 )
 
 
@@ -286,6 +287,7 @@ def totals_columns(totals: BatchTotals) -> dict[str, object]:
         "checksum": totals.checksum,
         "first_time": None if first is None else first.units,
         "last_time": None if last is None else last.units,
+        "least_budget": totals.least_budget,
     }
 
 
@@ -295,9 +297,11 @@ def totals_of(row: Row[tuple[object, ...]]) -> BatchTotals:
     return _totals(*(columns[each.name] for each in _TOTALS))
 
 
-def _totals(reports: int, checksum: bytes, first: int | None, last: int | None) -> BatchTotals:
+def _totals(
+    reports: int, checksum: bytes, first: int | None, last: int | None, least: int | None
+) -> BatchTotals:
     times = None if first is None or last is None else (Time(first), Time(last))
-    return BatchTotals(reports, checksum, times)
+    return BatchTotals(reports, checksum, times, least)
 
 
 def shard_row(task_id: bytes, bucket: bytes, shard: int) -> bytes:

@@ -187,6 +187,15 @@ def _shard(*, primary_key: bool = True) -> Column[int]:
     )
 
 
+def _least_budget() -> Column[int]:
+    return _int64(
+        "least_budget",
+        "The least of their privacy budgets, in millionths of an epsilon; null where reports have "
+        "none.",
+        nullable=True,
+    )
+
+
 def _batch(*, selected_later: bool = False) -> tuple[Column[bytes], Column[bytes]]:
     until = (
         " Null until the Leader has selected the batch, and when a failed job has let it go."
@@ -665,6 +674,7 @@ buckets = _table(
     _bytes("checksum", "XOR of SHA-256 of their report ids.", 32),
     _uint64("first_time", "The earliest of their times; null without a report.", nullable=True),
     _uint64("last_time", "The latest of their times; null without a report.", nullable=True),
+    _least_budget(),
     comment="Both: batch buckets, without their shares: rows are narrow, so that a batch of many "
     "buckets is counted at once.",
     sqlite_with_rowid=False,
@@ -684,6 +694,7 @@ job_shares = _table(
     _bytes("checksum", "XOR of SHA-256 of their report ids.", 32),
     _uint64("first_time", "The earliest of their times."),
     _uint64("last_time", "The latest of their times."),
+    _least_budget(),
     _seconds("counted_at", "Seconds; when they were added."),
     Index(None, "task", "bucket"),
     Index(None, "task", "job"),
