@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 from aggregator.codec import decode
 from aggregator.collector.results.batches import Batch
 from aggregator.collector.results.post_processing import Rule, post_process
+from aggregator.dap.attribution import BUDGET_NAME
 from aggregator.dap.messages import CollectionJobReq
 from aggregator.dp.rationals import format_rational
 from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError
+from aggregator.protocol.attribution import least_budget, with_budget
 from aggregator.protocol.budget import promise_of_all
 from aggregator.protocol.groups import group_in_words
 from aggregator.protocol.summary import guarantee_in_short, statement_of, who_must_be_honest
@@ -68,6 +70,7 @@ def result_document(task: Task, result: Result) -> Document:
 
     It holds only what may be shown: a value that the policy withholds is null.
     """
+    task = with_budget(task, result.min_dp_budget)
     return {
         "version": _VERSION,
         "task_id": str(task.task_id),
@@ -87,6 +90,7 @@ def result_document(task: Task, result: Result) -> Document:
         },
         "intervals": _intervals(task, result),
         "selection": _selection(task, result.disclosure),
+        **({} if result.min_dp_budget is None else {BUDGET_NAME: result.min_dp_budget}),
     }
 
 
@@ -231,8 +235,10 @@ def _privacy(task: Task, mechanism: str, guarantee: Guarantee) -> Document:
 
 
 def _named(task: Task, stored: StoredCollection) -> Document:
-    query = decode(CollectionJobReq, stored.request).query
-    return dict(task.batching.named(query, task.time_precision))
+    request = decode(CollectionJobReq, stored.request)
+    budget = least_budget(task, request)
+    paid = {} if budget is None else {BUDGET_NAME: budget}
+    return {**task.batching.named(request.query, task.time_precision), **paid}
 
 
 def _interval(task: Task, start: int, end: int) -> Document:

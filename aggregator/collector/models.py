@@ -121,6 +121,10 @@ class Result(DocumentModel):
     selection: dict[str, object] | None = Field(
         description="The rule by which values are shown; null if all are."
     )
+    min_dp_budget: int | None = Field(
+        None,
+        description="In a task of attribution, what each report pays, in millionths of an epsilon.",
+    )
     post_processed: PostProcessed | None = None
 
 

@@ -6,6 +6,7 @@ Source: draft-thomson-ppm-dap-attribution.
 import dataclasses
 import re
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Final, Self
 
 from aggregator.codec import U32_MAX
@@ -18,6 +19,9 @@ BUDGET_SIZE: Final = 4
 
 LEAST_BUDGET: Final = 1
 """The least budget that a report may have: a millionth of an epsilon."""
+
+BUDGET_NAME: Final = "min_dp_budget"
+"""What names the budget of a collection, among what names its batch."""
 
 MILLION: Final = 10**6
 """So many are an epsilon of 1."""
@@ -77,6 +81,38 @@ def privacy_budget(budget: int) -> Extensions:
     Raises `ParameterError` if that is no budget.
     """
     return (Extension(CODE_POINTS.privacy_budget, _written(budget, "privacy_budget")),)
+
+
+def min_dp_budget(budget: int) -> Extensions:
+    """Return the extensions of a collection whose reports are to pay `budget` millionths each.
+
+    Raises `ParameterError` if that is no budget.
+    """
+    return (Extension(CODE_POINTS.min_dp_budget, _written(budget, "min_dp_budget")),)
+
+
+def asked_budget(extensions: Sequence[Extension]) -> int:
+    """Return what a collection's reports are to pay, in millionths of an epsilon.
+
+    Raises `ParameterError` if the collection does not say it, or says no budget.
+    """
+    data = find(extensions, CODE_POINTS.min_dp_budget)
+    if data is None:
+        raise ParameterError("min_dp_budget: a collection of attribution needs this extension")
+    if len(data) != BUDGET_SIZE:
+        raise ParameterError(f"min_dp_budget: must be {BUDGET_SIZE} bytes, not {len(data)}")
+    budget = int.from_bytes(data, "big")
+    if budget < LEAST_BUDGET:
+        raise ParameterError("min_dp_budget: must be above 0")
+    return budget
+
+
+def budget_of(epsilon: Fraction) -> int:
+    """Return an epsilon in millionths; raises `ParameterError` if that is no whole number."""
+    millionths = epsilon * MILLION
+    if millionths.denominator > 1:
+        raise ParameterError("epsilon: must be a whole number of millionths")
+    return millionths.numerator
 
 
 def _written(budget: int, name: str) -> bytes:

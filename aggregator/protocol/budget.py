@@ -12,6 +12,7 @@ allowed because of it. An aggregator cannot check either that a person is in one
 tasks, but sums over a population rely on it (`groups` says why, and who could gain by a lie).
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -20,6 +21,7 @@ from aggregator.dp.composition import Bound, Releases, bounds
 from aggregator.dp.filters import Cost, Filter
 from aggregator.dp.group import Group
 from aggregator.dp.rationals import format_rational
+from aggregator.protocol.attribution import with_epsilon
 from aggregator.protocol.groups import cost_of_a_person, releases_of_a_person
 from aggregator.protocol.task import Task
 
@@ -73,14 +75,25 @@ def horizon(task: Task) -> int | None:
     return low
 
 
-def task_bounds(task: Task, made: int, delta: Fraction, *, with_pld: bool = False) -> list[Bound]:
+def releases_at(task: Task, costs: Sequence[Cost | None]) -> list[Releases]:
+    """Return a task's releases at their costs, which differ only in a task of attribution."""
+    if task.attribution is None:
+        return [releases_of(task, len(costs))]
+    counts = Counter(None if cost is None else cost.epsilon for cost in costs)
+    return [releases_of(with_epsilon(task, each), count) for each, count in counts.items()]
+
+
+def task_bounds(
+    task: Task, made: int | Sequence[Releases], delta: Fraction, *, with_pld: bool = False
+) -> list[Bound]:
     """Return what each theorem says about the cost of a task's releases to a person in all of them.
 
-    The task's limits are its plan. See `composition.bounds`.
+    They are given, or their number. The task's limits are its plan. See `composition.bounds`.
     """
     most = horizon(task)
     plan = None if most is None else [releases_of(task, most)]
-    return bounds([releases_of(task, made)], delta, plan=plan, with_pld=with_pld)
+    releases = [releases_of(task, made)] if isinstance(made, int) else made
+    return bounds(releases, delta, plan=plan, with_pld=with_pld)
 
 
 def population_bounds(

@@ -8,9 +8,10 @@ Source: DAP, "Collecting Results", "Obtaining Aggregate Shares" and "Collection 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from aggregator.codec import encode
+from aggregator.dap.extensions import unrecognized
 from aggregator.dap.hpke import HpkeCiphertext, aggregate_share_info, seal
 from aggregator.dap.hpke_suites import TAG_SIZE
 from aggregator.dap.messages import AggregateShareReq, CollectionJobReq, aggregate_share_aad
@@ -20,8 +21,10 @@ from aggregator.dap.problems import (
     InvalidBatchSize,
     UnsupportedExtension,
 )
+from aggregator.dap.profile import CODE_POINTS
 from aggregator.dap.times import Time
 from aggregator.dp.release import add_noise
+from aggregator.protocol.attribution import as_collected, check_budgets, check_noise
 from aggregator.vdaf.aggregation_parameter import AggregationParameter
 
 if TYPE_CHECKING:
@@ -49,7 +52,8 @@ def check_collection_request(
             windows.
         BatchNotOver: The batch reaches into the future, which only the current window may.
         InvalidAggregationParameter: The VDAF does not take the aggregation parameter.
-        UnsupportedExtension: There is a collection job extension; none is registered.
+        UnsupportedExtension: There is a collection job extension that the task's have not.
+        InvalidExtension, TaskRefused: See `attribution.check_noise`.
     """
     _check_what_names_no_batch(task, request)
     last, window = task.time(now + skew_seconds), task.policy.window
@@ -81,6 +85,12 @@ def check_size(task: Task, report_count: int) -> None:
         )
 
 
+def check_totals(task: Task, request: CollectionJobReq, totals: BatchTotals) -> None:
+    """Refuse a batch that a collection may not have, as `check_size` and `check_budgets` do."""
+    check_size(task, totals.report_count)
+    check_budgets(task, request, totals)
+
+
 def aggregate_share_request(
     task: Task, request: CollectionJobReq, batch: Batch, totals: BatchTotals
 ) -> AggregateShareReq:
@@ -101,7 +111,8 @@ def check_aggregate_share_request(task: Task, request: AggregateShareReq) -> Bat
         BatchInvalid: They determine no batch, or the selector does not fit the query, or the batch
             is not exactly one of the task's windows.
         InvalidAggregationParameter: The VDAF does not take the aggregation parameter.
-        UnsupportedExtension: There is a collection job extension; none is registered.
+        UnsupportedExtension: There is a collection job extension that the task's have not.
+        InvalidExtension, TaskRefused: See `attribution.check_noise`.
     """
     asked, window = request.collection_job_req, task.policy.window
     batch = task.batching.selected(request.batch_selector, asked.query)
@@ -124,10 +135,10 @@ def check_agreement(task: Task, request: AggregateShareReq, own: BatchTotals) ->
     """Refuse to release a batch on which the aggregators disagree.
 
     Raises:
-        InvalidBatchSize, BatchInvalid: See `check_size`, for the helper's own count.
+        InvalidBatchSize, BatchInvalid: See `check_totals`, for the helper's own.
         BatchMismatch: The leader's count or checksum is not the helper's.
     """
-    check_size(task, own.report_count)
+    check_totals(task, request.collection_job_req, own)
     if request.report_count != own.report_count or request.checksum != own.checksum:
         raise BatchMismatch(
             task_id=task.task_id,
@@ -145,7 +156,8 @@ def release(
     Call it once for each batch, inside the transaction that stores the result, charges the ledger,
     marks the batch collected and destroys `agg_share`.
     """
-    noised = add_noise(agg_share, task.policy.mechanism, task.prio3.circuit, entropy)
+    mechanism = as_collected(task, request).policy.mechanism
+    noised = add_noise(agg_share, mechanism, task.prio3.circuit, entropy)
     return seal(
         task.collector_hpke_config,
         aggregate_share_info(task.profile.tag, role),
@@ -157,9 +169,16 @@ def release(
 
 def _check_what_names_no_batch(task: Task, request: CollectionJobReq) -> None:
     task.vdaf(AggregationParameter(request.agg_param))
-    if request.extensions:
+    unknown = unrecognized(request.extensions, _NONE if task.attribution is None else _KNOWN)
+    if unknown:
         raise UnsupportedExtension(
             task_id=task.task_id,
-            detail="no collection job extension is known",
-            unsupported_extensions=[kind for kind, _ in request.extensions],
+            detail="the task's collections have no such extension",
+            unsupported_extensions=unknown,
         )
+    check_noise(task, request)
+
+
+_NONE: Final = frozenset[int]()
+_KNOWN: Final = frozenset({CODE_POINTS.min_dp_budget})
+"""The extensions of a collection of attribution."""

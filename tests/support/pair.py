@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from aggregator.codec import decode, encode
 from aggregator.collector.results.result import Result, open_result
+from aggregator.dap.attribution import min_dp_budget
 from aggregator.dap.auth import bearer_header, hash_token
 from aggregator.dap.extensions import Extensions
 from aggregator.dap.hpke import HpkeConfig, HpkeConfigList
@@ -245,6 +246,7 @@ class Pair:
             rotation=rotation,
         )
         self.client_entropy = SeededEntropy(b"client")
+        self.min_dp_budget: int | None = None
         self.http = httpx.AsyncClient(
             transport=httpx.MockTransport(_unreachable),
             mounts={
@@ -360,7 +362,8 @@ class Pair:
         """Return the collector's request for an interval, or for the next batch."""
         if self.task.batching.leader_selects:
             return CollectionJobReq(LeaderSelectedQuery())
-        return CollectionJobReq(TimeIntervalQuery(interval or self.interval()))
+        asked = () if self.min_dp_budget is None else min_dp_budget(self.min_dp_budget)
+        return CollectionJobReq(TimeIntervalQuery(interval or self.interval()), extensions=asked)
 
     async def ask(self, interval: Interval | None = None) -> Answer:
         """Ask for a collection, as the collector."""

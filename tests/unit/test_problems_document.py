@@ -33,6 +33,10 @@ _TOO_LARGE = "a body, or a number of reports, over our limit"
 _COMPRESSED = "another media type, or a compressed body"
 _NAME = "a name that another request has"
 _ROOM = "no room now"
+_NO_BUDGET = (
+    "a collection of attribution without `min_dp_budget`, of another size, 0, or so small that its "
+    "noise could wrap around the field"
+)
 _PERSON = None
 """Raised to whoever names a batch at a command or on a page, not to another party."""
 
@@ -45,6 +49,9 @@ COMPARED: dict[str, dict[str, str | None]] = {
         "protocol/leader_selected.py check_window": _WINDOW,
         "protocol/collection.py check_size": "more reports than `max_reports`",
         "service/leader/answers_so_far.py answers_so_far": "answers are counted, without windows",
+        "protocol/attribution.py check_budgets": (
+            "a report of the batch pays less than `min_dp_budget`"
+        ),
         "protocol/time_interval.py query": _PERSON,
         "protocol/leader_selected.py query": _PERSON,
     },
@@ -73,7 +80,11 @@ COMPARED: dict[str, dict[str, str | None]] = {
     },
     "InvalidTask": {"service/runtime/in_band.py add": "a task in band that we take no part in"},
     "InvalidExtension": {
-        "dap/extensions.py MisorderedCollectionExtensions": "extensions of a collection, misordered"
+        "dap/extensions.py MisorderedCollectionExtensions": (
+            "extensions of a collection, misordered"
+        ),
+        "protocol/attribution.py least_budget": _NO_BUDGET,
+        "protocol/attribution.py check_noise": _NO_BUDGET,
     },
     "InvalidMessage": {
         "dap/problems.py as_problem": _BODY,
@@ -104,6 +115,9 @@ COMPARED: dict[str, dict[str, str | None]] = {
         "service/helper/routes.py continue_aggregation_job": "a step that a job does not have"
     },
     "TaskRefused": {
+        "protocol/attribution.py with_epsilon": (
+            "a collection of attribution with a larger epsilon than the task's"
+        ),
         "service/runtime/runtime.py _checked": "less protection than we require",
         "service/runtime/runtime.py _task": "less protection than we require",
     },

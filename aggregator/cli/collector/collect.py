@@ -37,6 +37,14 @@ def collect(
             help="End of the interval, not included; written like --start.", show_default=False
         ),
     ] = None,
+    epsilon: Annotated[
+        str | None,
+        typer.Option(
+            help="In a task of attribution: the epsilon of this collection's noise, which each of "
+            "its reports has to pay, in steps of 0.000001.",
+            show_default=False,
+        ),
+    ] = None,
     config: Config = None,
     buckets: Annotated[
         str,
@@ -72,11 +80,15 @@ def collect(
 
     from aggregator.cli.collector.tables import print_result
     from aggregator.collector.documents import problem_text
+    from aggregator.dap.attribution import BUDGET_NAME, budget_of
+    from aggregator.dp.rationals import parse_rational
     from aggregator.service.storage.engine.states import CollectionState
     from aggregator.written_times import duration
 
     times = {"start": parse_time(start, "start"), "end": parse_time(end, "end")}
     named = {name: time for name, time in times.items() if time is not None}
+    if epsilon is not None:
+        named[BUDGET_NAME] = budget_of(parse_rational(epsilon, "epsilon"))
     labels = buckets.split(",") if buckets else ()
     document, values = anyio.run(_collect, config, task_id, named, timeout, rule, now, labels)
     if as_json:

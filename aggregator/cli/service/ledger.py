@@ -96,12 +96,12 @@ def _of(entries: "Sequence[LedgerEntry]", task: "Task") -> "list[LedgerEntry]":
 
 def _task_document(task: "Task", entries: "Sequence[LedgerEntry]", delta: Fraction) -> "Document":
     from aggregator.dp.rationals import format_rational
-    from aggregator.protocol.budget import cost, horizon, releases_of, task_bounds
+    from aggregator.protocol.budget import cost, horizon, releases_at, task_bounds
     from aggregator.protocol.summary import guarantee_in_short
     from aggregator.service.storage.engine.states import LedgerState
 
     budget = task.policy.budget
-    releases = releases_of(task, len(entries))
+    releases = releases_at(task, [entry.charge.cost for entry in entries])
     return {
         "task_id": str(task.task_id),
         "title": task.title,
@@ -119,14 +119,14 @@ def _task_document(task: "Task", entries: "Sequence[LedgerEntry]", delta: Fracti
             for entry in entries
         ],
         "reserved": sum(entry.state is LedgerState.RESERVED for entry in entries),
-        "releases_that_promise_nothing": _that_promise_nothing([releases]),
+        "releases_that_promise_nothing": _that_promise_nothing(releases),
         "number_of_releases": len(entries),
-        **_of_a_person([releases]),
+        **_of_a_person(releases),
         "declared": _declared(task, len(entries)),
         "most_releases": horizon(task),
         "budget": _text(budget),
         "left": None if budget is None else format_rational(budget - cost(task, len(entries))),
-        **_bounds(task_bounds(task, len(entries), delta, with_pld=True)),
+        **_bounds(task_bounds(task, releases, delta, with_pld=True)),
     }
 
 

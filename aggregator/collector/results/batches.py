@@ -14,6 +14,7 @@ from aggregator.collector.results.values import Noised, Quantity, not_noised, to
 from aggregator.dp.sensitivity import max_entry
 from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError
+from aggregator.protocol.attribution import with_budget
 from aggregator.protocol.summary import guarantee_in_short
 from aggregator.protocol.task import Task
 from aggregator.written_times import counted
@@ -60,8 +61,9 @@ class Batch:
         """
         start, end = result.interval.start.units, result.interval.end.units
         seconds = start * task.time_precision, end * task.time_precision
+        of_its_own = with_budget(task, result.min_dp_budget)
         return cls._of(
-            task, result.values, result.report_count, seconds, result.release, labels, unit
+            of_its_own, result.values, result.report_count, seconds, result.release, labels, unit
         )
 
     @classmethod
@@ -84,7 +86,9 @@ class Batch:
                 "interval": {"start": int(start), "end": int(end)},
                 "release": str(release),
             } if all(value is None or isinstance(value, int) for value in values):
-                return cls._of(task, values, count, (start, end), release, labels, unit)
+                budget = result.get("min_dp_budget")
+                of_its_own = with_budget(task, budget if isinstance(budget, int) else None)
+                return cls._of(of_its_own, values, count, (start, end), release, labels, unit)
             case _:
                 raise ParameterError(
                     "document: it has not the values, report_count, interval and release of a "

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from aggregator.codec import encode
 from aggregator.collector.results.disclosure import Disclosure, disclose
+from aggregator.dap.attribution import BUDGET_NAME, min_dp_budget
 from aggregator.dap.hpke import (
     DecryptError,
     HpkeCiphertext,
@@ -25,10 +26,12 @@ from aggregator.dap.hpke import (
     open_,
 )
 from aggregator.dap.messages import CollectionJobReq, CollectionJobResp, aggregate_share_aad
+from aggregator.dap.problems import BatchInvalid
 from aggregator.dap.profile import Role
 from aggregator.dp.sensitivity import max_entry
 from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError, PeerError
+from aggregator.protocol.attribution import as_collected, least_budget
 from aggregator.protocol.collection import sealed_share_size
 from aggregator.vdaf.aggregation_parameter import AggregationParameter
 
@@ -62,6 +65,8 @@ class Result:
         joint_half_width: The half width for all values at once. Both widths hold before selection:
             for all sums, not for those that were shown because they are large.
         disclosure: The rule by which values are shown, and what it promises.
+        min_dp_budget: What each report pays for it, in millionths of an epsilon, in a task of
+            attribution: its noise is of that epsilon.
     """
 
     values: tuple[int | None, ...]
@@ -75,15 +80,27 @@ class Result:
     joint_half_width: int
     scale: str
     disclosure: Disclosure
+    min_dp_budget: int | None = None
 
 
 def collection_request(task: Task, named: Mapping[str, int]) -> CollectionJobReq:
     """Return the request for a batch; equal names give equal bytes.
 
     `named` is what names the batch in the task's mode: `start` and `end` of an interval, in seconds
-    since the epoch. Raises `BatchInvalid`, which says what is wrong.
+    since the epoch. In a task of attribution it also has `min_dp_budget`, what each report pays, in
+    millionths of an epsilon. Raises `BatchInvalid`, which says what is wrong, and what
+    `as_collected` does.
     """
-    return CollectionJobReq(task.batching.query(named, task.time_precision))
+    rest = {**named}
+    budget = None if task.attribution is None else rest.pop(BUDGET_NAME, None)
+    query = task.batching.query(rest, task.time_precision)
+    try:
+        extensions = () if budget is None else min_dp_budget(budget)
+    except ParameterError as error:
+        raise BatchInvalid(str(error), task.task_id) from None
+    request = CollectionJobReq(query, extensions=extensions)
+    as_collected(task, request)
+    return request
 
 
 def largest_result(task: Task) -> int:
@@ -102,6 +119,7 @@ def open_result(
     """
     shares = open_agg_shares(task, keypair, request, response)
     _check_claims(task, request, response)
+    task = as_collected(task, request)
     mechanism, circuit = task.policy.mechanism, task.prio3.circuit
     # Noise may make a sum negative, so noised sums are read centred, exact ones in [0, p).
     vdaf = task.vdaf(AggregationParameter(request.agg_param))
@@ -124,6 +142,7 @@ def open_result(
         joint_half_width=mechanism.joint_half_width(circuit, DEFAULT_CONFIDENCE),
         scale=mechanism.describe_scale(circuit),
         disclosure=disclosure,
+        min_dp_budget=least_budget(task, request),
     )
 
 

@@ -104,7 +104,9 @@ class AggregateShares:
             report_count=merged.totals.report_count,
             share_id=asked.share_id,
         )
-        return put_aggregate_share(tx, task.task_id.value, share, charge_of(task))
+        return put_aggregate_share(
+            tx, task.task_id.value, share, charge_of(task, asked.request.collection_job_req)
+        )
 
 
 def _lost_keys(task: Task, sums: int) -> CollectionFailed:

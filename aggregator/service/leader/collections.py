@@ -29,7 +29,7 @@ from aggregator.dap.profile import Role
 from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.protocol.collection import (
     aggregate_share_request,
-    check_size,
+    check_totals,
     release,
     sealed_share_size,
 )
@@ -185,18 +185,17 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
             log.error("a batch has lost its keys", job=job.job_id.hex(), reason=seen.unreadable)
             self._look_later(tx, leased, seen.unreadable)
             return None
-        totals = seen.totals
+        totals, asked = seen.totals, decode(CollectionJobReq, job.request)
         try:
-            check_size(task, totals.report_count)
+            check_totals(task, asked, totals)
             check_limits(tx, task)
         except Problem as problem:
             self._fail(tx, leased, problem)
             return None
-        asked = decode(CollectionJobReq, job.request)
         request = encode(aggregate_share_request(task, asked, batch, totals))
         if job.batch is None:
             select_batch(tx, leased.lease, batch)
-        freeze_collection_job(tx, leased.lease, request, charge_of(task))
+        freeze_collection_job(tx, leased.lease, request, charge_of(task, asked))
         return request
 
     def _await_batch(

@@ -5,8 +5,10 @@ Each aggregator does this by its own ledger, in the transaction that reserves or
 
 from bisect import bisect_left
 
+from aggregator.dap.messages import CollectionJobReq
 from aggregator.dap.problems import BudgetExceeded
 from aggregator.errors import ParameterError
+from aggregator.protocol.attribution import as_collected
 from aggregator.protocol.budget import check_budget, check_population, releases_of
 from aggregator.protocol.groups import check_alike, cost_of_a_person, group_in
 from aggregator.protocol.task import Task
@@ -19,14 +21,20 @@ from aggregator.service.storage.ledger.populations import Population, get_popula
 from aggregator.service.storage.tasks.tasks import list_all_tasks, list_tasks
 
 
-def charge_of(task: Task) -> Charge:
-    """Return what one release of the task costs, as the ledger keeps it."""
-    policy = task.policy
-    return Charge(policy.mechanism.name, releases_of(task, 1).cost, policy.population)
+def charge_of(task: Task, request: CollectionJobReq | None = None) -> Charge:
+    """Return what one release of the task costs, as the ledger keeps it.
+
+    Without the collection's request, that is the most that a release may cost.
+    """
+    collected = task if request is None else as_collected(task, request)
+    policy = collected.policy
+    return Charge(policy.mechanism.name, releases_of(collected, 1).cost, policy.population)
 
 
 def check_limits(tx: Transaction, task: Task) -> None:
     """Check that the task and its population may make one more release.
+
+    Where each collection has an epsilon of its own, each counts as the largest.
 
     Raises:
         BudgetExceeded: They may not; the detail says what is left.
