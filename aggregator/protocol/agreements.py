@@ -18,6 +18,7 @@
     leader_token = "…"
     collector_token = "…"  # at the leader
 
+Collectors that tasks name by their identity have tables of their own (`agreed_collectors`).
 Nothing is taken that this does not allow: a stranger may have made the configuration.
 
 Source: draft-ietf-ppm-dap-taskprov; RFC 5869, "HMAC-based Key Derivation Function (HKDF)".
@@ -32,8 +33,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from aggregator.codec import DecodeError, decode
+from aggregator.dap.attribution import Attribution
 from aggregator.dap.auth import TokenHeader, check_token, hash_token, token_header_named
-from aggregator.dap.hpke import HpkeConfig
 from aggregator.dap.ids import TaskId, decode_base64url
 from aggregator.dap.profile import DAP_18, Profile, Role, profile_named
 from aggregator.dap.task import TaskConfiguration
@@ -42,6 +43,7 @@ from aggregator.dp.policy import PrivacyPolicy
 from aggregator.dp.policy_table import policy_from_mapping
 from aggregator.dp.rationals import parse_rational
 from aggregator.errors import ParameterError
+from aggregator.protocol.agreed_collectors import AgreedCollector, AgreedCollectors, read_collectors
 from aggregator.protocol.in_band import id_of
 from aggregator.protocol.provisioning import Provision, TaskSecrets
 from aggregator.protocol.reports import report_sizes
@@ -62,6 +64,20 @@ _PARTNERS = "partner"
 _KEY_SALT = hashlib.sha256(b"dap-taskprov").digest()
 
 
+def identity_in(configuration: TaskConfiguration) -> str | None:
+    """Return the identity of the collector that a configuration names, if it names one.
+
+    Raises `ParameterError` if what it says of attribution is none.
+    """
+    attribution = Attribution.of(configuration.extensions)
+    return None if attribution is None else attribution.collector_identity
+
+
+def endpoints_of(configuration: TaskConfiguration) -> tuple[str, str]:
+    """Return the endpoints of leader and helper."""
+    return configuration.leader_aggregator_endpoint, configuration.helper_aggregator_endpoint
+
+
 def verify_key_of(init: bytes, task_id: TaskId) -> bytes:
     """Return a task's verification key, 32 bytes, by HKDF-SHA256."""
     return HKDF(SHA256(), SEED_SIZE, _KEY_SALT, task_id.value).derive(init)
@@ -69,11 +85,11 @@ def verify_key_of(init: bytes, task_id: TaskId) -> bytes:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Partner:
-    """Two aggregators and a collector, one of which we are, and the tasks of theirs that we take.
+    """Two aggregators, one of which we are, and the tasks of theirs that we take.
 
     Attributes:
         leader, helper: The endpoints, as configurations must have them to the byte.
-        collector_hpke_config: Whom results are sealed to.
+        role: Which of the two we are.
         vdaf_types: The code points of the types that are taken.
         max_reports: The most reports of a batch.
         max_report_bytes: The largest report that is taken, as it is uploaded.
@@ -84,12 +100,12 @@ class Partner:
         token_header: Where tokens are shown.
         verify_key_init: What verification keys are derived from.
         leader_token: What the leader shows to the helper.
-        collector_token: What the collector shows to the leader, if that is us.
+        collectors: Who collects, by the identity in a task.
     """
 
     leader: str
     helper: str
-    collector_hpke_config: HpkeConfig
+    role: Role
     vdaf_types: frozenset[int]
     max_reports: int
     max_report_bytes: int
@@ -100,12 +116,31 @@ class Partner:
     token_header: TokenHeader
     verify_key_init: bytes = dataclasses.field(repr=False)
     leader_token: str = dataclasses.field(repr=False)
-    collector_token: str | None = dataclasses.field(repr=False)
+    collectors: AgreedCollectors
 
-    @property
-    def caller_hash(self) -> bytes:
-        """The SHA-256 of the token that those who call us show."""
-        return hash_token(self.collector_token or self.leader_token)
+    def caller_hashes(self, identity: str | None) -> list[bytes]:
+        """Return the SHA-256 of each token by which a collector's task may be brought to us.
+
+        Everybody who calls us may be told that the collector is not in the agreement.
+        """
+        if self.role is Role.HELPER:
+            return [hash_token(self.leader_token)]
+        if identity in self.collectors:
+            return self.collectors[identity].token_hashes
+        return self.all_caller_hashes()
+
+    def all_caller_hashes(self) -> list[bytes]:
+        """Return the SHA-256 of each token that those who call us may show."""
+        if self.role is Role.HELPER:
+            return [hash_token(self.leader_token)]
+        return [token for each in self.collectors.values() for token in each.token_hashes]
+
+    def collector_of(self, identity: str | None) -> AgreedCollector:
+        """Return the collector with this identity, or raise `ParameterError`."""
+        if identity not in self.collectors:
+            who = "none" if identity is None else repr(identity)
+            raise ParameterError(f"collector_identity: {who} is not in the agreement")
+        return self.collectors[identity]
 
     def provision(self, data: bytes) -> Provision:
         """Return the task of an encoded configuration and our secrets, as of a file for us.
@@ -121,13 +156,16 @@ class Partner:
             raise ParameterError(f"population: {named!r} is not in the agreement")
         if task.permits is not None:
             raise ParameterError("permits: a task that needs them is added by hand")
+        collector = self.collector_of(identity_in(task.configuration))
+        # Those of an identity are looked up here whenever one is shown: they may be replaced.
+        token = collector.tokens[0] if collector.tokens and not collector.identity else None
         return Provision(
             task,
             task_to_toml(task),
             TaskSecrets(
                 verify_key=verify_key_of(self.verify_key_init, task.task_id),
                 leader_token=self.leader_token,
-                collector_token=self.collector_token,
+                collector_token=token,
             ),
         )
 
@@ -137,13 +175,14 @@ class Partner:
             raise ParameterError(f"vdaf_type: {configuration.vdaf_type:#x} is not in the agreement")
         if len(configuration.vdaf_configuration) > self.max_report_bytes:
             raise ParameterError("vdaf_configuration: is larger than max_report_bytes")
+        collector = self.collector_of(identity_in(configuration))
         bound = configuration.privacy is not None
         if not bound and self.unbound_policy is None:
             raise ParameterError("privacy: the agreement has no policy for tasks that bind none")
         task = Task.create(
             task_id=id_of(data),
             configuration=configuration,
-            collector_hpke_config=self.collector_hpke_config,
+            collector_hpke_config=collector.hpke_config,
             max_reports=self.max_reports,
             unbound_policy=None if bound else self.unbound_policy,
             profile=self.profile,
@@ -174,24 +213,31 @@ class Agreements:
 
     def partner_of(self, data: bytes) -> Partner:
         """Return the partner of an encoded configuration, or raise `ParameterError`."""
-        configuration = _decoded(data)
-        endpoints = (
-            configuration.leader_aggregator_endpoint,
-            configuration.helper_aggregator_endpoint,
-        )
-        if endpoints not in self.partners:
+        partner = self.partners.get(endpoints_of(_decoded(data)))
+        if partner is None:
             raise ParameterError("endpoints: there is no agreement for those of the configuration")
-        return self.partners[endpoints]
+        return partner
+
+    def collector_of(self, task: Task) -> AgreedCollector | None:
+        """Return the collector of a task that names one; None if it names none, or no partner.
+
+        Raises `ParameterError` if the task's partner has none of that identity.
+        """
+        identity = identity_in(task.configuration)
+        partner = self.partners.get(endpoints_of(task.configuration))
+        return None if partner is None or identity is None else partner.collector_of(identity)
 
     def caller_hashes(self, data: bytes | None) -> list[bytes]:
         """Return the hashes of tokens that open a task which is not stored.
 
-        That is the token of the partner that a configuration names; without one, any partner's.
+        That is the token of the partner, and its collector, that a configuration names; without
+        one, any partner's.
         """
         if data is None:
-            return [each.caller_hash for each in self.partners.values()]
+            partners = self.partners.values()
+            return [token for each in partners for token in each.all_caller_hashes()]
         try:
-            return [self.partner_of(data).caller_hash]
+            return self.partner_of(data).caller_hashes(identity_in(_decoded(data)))
         except ParameterError:
             return []
 
@@ -203,9 +249,11 @@ def read_agreements(text: str, role: Role) -> Agreements:
         document = tomllib.loads(text)
     except NOT_TOML as error:
         raise ParameterError(f"file: not TOML{place_in_text(str(error))}") from None
-    given = document.pop(_PARTNERS, None)
-    if not isinstance(given, list) or not given or not all(isinstance(p, dict) for p in given):
-        raise ParameterError(f"{_PARTNERS}: must be a table for each partner, [[{_PARTNERS}]]")
+    tables = _tables(document, _PARTNERS)
+    if not tables:
+        raise ParameterError(
+            f"{_PARTNERS}: must be a table for each, [[{_PARTNERS}]]; there is none"
+        )
     top = TomlTable(document, "")
     if (version := top.integer("version")) != VERSION:
         raise ParameterError(f"version: must be {VERSION}, not {version}")
@@ -213,21 +261,30 @@ def read_agreements(text: str, role: Role) -> Agreements:
     by_uploads = top.integer("max_tasks_by_uploads") if "max_tasks_by_uploads" in top.values else 0
     top.finish()
     partners: dict[tuple[str, str], Partner] = {}
-    for place, values in enumerate(given, 1):
-        partner = _partner(TomlTable(values, f"{_PARTNERS} {place}"), role)
+    for place, table in enumerate(tables, 1):
+        partner = _partner(table, role)
         if partners.setdefault((partner.leader, partner.helper), partner) is not partner:
             raise ParameterError(f"{_PARTNERS} {place}: has the endpoints of another one")
     return Agreements(partners, max_tasks, by_uploads)
 
 
+def _tables(values: dict[str, object], name: str, prefix: str = "") -> list[TomlTable]:
+    """Take an array of tables, which is empty if it is missing."""
+    given = values.pop(name, [])
+    if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
+        raise ParameterError(f"{name}: must be a table for each, [[{name}]]")
+    return [TomlTable(each, f"{prefix}{name} {place}") for place, each in enumerate(given, 1)]
+
+
 def _partner(table: TomlTable, role: Role) -> Partner:
     privacy, secrets = table.optional_table("privacy"), table.table("secrets")
     policy = None if privacy is None else policy_from_mapping(privacy.values)
-    token = _token(secrets, "collector_token") if role is Role.LEADER else None
+    unnamed, leader_token = _unnamed(table, secrets, role), _token(secrets, "leader_token")
+    tables = _tables(table.values, "collector", table.prefix)
     partner = Partner(
         leader=table.text("leader"),
         helper=table.text("helper"),
-        collector_hpke_config=collector_config_from_text(table.text("collector_hpke_config")),
+        role=role,
         vdaf_types=_types(table.text("vdafs")),
         requirements=Requirements(
             min_batch_size=table.integer("min_batch_size"),
@@ -244,8 +301,8 @@ def _partner(table: TomlTable, role: Role) -> Partner:
             _optional(table, "token_header", TokenHeader.AUTHORIZATION.value)
         ),
         verify_key_init=_init(secrets.text("verify_key_init")),
-        leader_token=_token(secrets, "leader_token"),
-        collector_token=token,
+        leader_token=leader_token,
+        collectors=read_collectors(unnamed, tables, leader_token, role),
     )
     secrets.finish()
     table.finish()
@@ -263,10 +320,14 @@ def _check_partner(partner: Partner) -> None:
             f"min_batch_size, max_reports: must be from 1 to max_reports, and at most 2^63 - 1, "
             f"not {least} and {most}"
         )
-    if partner.collector_token == partner.leader_token:
-        raise ParameterError(
-            "collector_token: must not be leader_token, or the collector could be a leader"
-        )
+
+
+def _unnamed(table: TomlTable, secrets: TomlTable, role: Role) -> AgreedCollector | None:
+    if "collector_hpke_config" not in table.values and "collector" in table.values:
+        return None
+    config = collector_config_from_text(table.text("collector_hpke_config"))
+    tokens = (_token(secrets, "collector_token"),) if role is Role.LEADER else ()
+    return AgreedCollector(config, tokens)
 
 
 def _optional(table: TomlTable, name: str, default: str = "") -> str:

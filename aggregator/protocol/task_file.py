@@ -75,6 +75,15 @@ def permits_in(definition: str) -> Permits | None:
     return stored_task(definition).permits if "permits" in definition else None
 
 
+def collector_identity_in(definition: str) -> str | None:
+    """Return the identity of the collector that a stored task file names, if it names one.
+
+    Raises like `task_from_toml`.
+    """
+    attribution = stored_task(definition).attribution if "attribution" in definition else None
+    return None if attribution is None else attribution.collector_identity
+
+
 def _id_in(text: str) -> str:
     """Return the id in a file that cannot be read as a whole."""
     try:

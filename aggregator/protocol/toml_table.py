@@ -14,20 +14,20 @@ class TomlTable:
 
     def __init__(self, values: Mapping[str, object], name: str) -> None:
         self.values = dict(values)
-        self._prefix = f"{name}." if name else ""
+        self.prefix = f"{name}." if name else ""
 
     def _take(self, key: str) -> object:
         if key not in self.values:
             misspelt = near(key, self.values)
             there = f"; there is {misspelt}" if misspelt else ""
-            raise ParameterError(f"{self._prefix}{key}: missing{there}")
+            raise ParameterError(f"{self.prefix}{key}: missing{there}")
         return self.values.pop(key)
 
     def text(self, key: str) -> str:
         """Take a text."""
         value = self._take(key)
         if not isinstance(value, str):
-            raise ParameterError(f"{self._prefix}{key}: must be text in quotation marks")
+            raise ParameterError(f"{self.prefix}{key}: must be text in quotation marks")
         return value
 
     def integer(self, key: str) -> int:
@@ -36,17 +36,17 @@ class TomlTable:
 
     def _integer(self, key: str, value: object) -> int:
         if not isinstance(value, int) or isinstance(value, bool):
-            raise ParameterError(f"{self._prefix}{key}: must be a whole number")
+            raise ParameterError(f"{self.prefix}{key}: must be a whole number")
         if not 0 <= value < 2**64:
-            raise ParameterError(f"{self._prefix}{key}: must be from 0 to 2^64 - 1, not {value}")
+            raise ParameterError(f"{self.prefix}{key}: must be from 0 to 2^64 - 1, not {value}")
         return value
 
     def table(self, key: str) -> "TomlTable":
         """Take a table."""
         value = self._take(key)
         if not isinstance(value, dict):
-            raise ParameterError(f"{self._prefix}{key}: must be a table, [{key}]")
-        return TomlTable(value, f"{self._prefix}{key}")
+            raise ParameterError(f"{self.prefix}{key}: must be a table, [{key}]")
+        return TomlTable(value, f"{self.prefix}{key}")
 
     def optional_table(self, key: str) -> "TomlTable | None":
         """Take a table, if there is one."""
@@ -61,4 +61,4 @@ class TomlTable:
     def finish(self) -> None:
         """Refuse keys that nobody has read."""
         for key in self.values:
-            raise ParameterError(f"{self._prefix}{key}: no such setting")
+            raise ParameterError(f"{self.prefix}{key}: no such setting")

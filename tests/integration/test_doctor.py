@@ -1,5 +1,6 @@
 """`prio doctor` between the aggregators of a pair."""
 
+import dataclasses
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import nullcontext
@@ -16,11 +17,16 @@ import aggregator
 from aggregator.cli.service import doctor
 from aggregator.cli.service.doctor_sides import Side, compared, read_side, side_of
 from aggregator.cli.service.parties import AggregatorParty
+from aggregator.codec import encode
+from aggregator.dap.hpke import generate_keypair
+from aggregator.dap.ids import encode_base64url
 from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError
 from aggregator.service.config import HelperSettings, LeaderSettings
 from aggregator.service.storage.tasks.forgetting import forget
 from aggregator.service.storage.tasks.tasks import end_task, list_all_tasks, replace_peer_token
+from tests.support.entropy import SeededEntropy
+from tests.support.in_band import agreed_collector, agreements_text
 from tests.support.pair import NOW, VERIFY_KEY, Pair
 from tests.support.permitted import SECRETS, given, permitted
 from tests.support.tasks import HELPER_URL, LEADER_URL, TASK_ID, make_task
@@ -122,9 +128,11 @@ def clashes(leader: Side, helper: Side) -> dict[str, tuple[str, str]]:
 
 
 async def test_two_sides_that_fit_have_nothing_to_look_at(pair: Pair, tmp_path: Path) -> None:
-    leader = side_of(leaders(pair), [pair.task])
+    leader = side_of(leaders(pair), [pair.task], HELPER_URL)
     file = tmp_path / "helper.json"
-    file.write_text(side_of(helpers(pair), [pair.task]).model_dump_json(exclude_none=True))
+    file.write_text(
+        side_of(helpers(pair), [pair.task], LEADER_URL).model_dump_json(exclude_none=True)
+    )
     found = clashes(leader, read_side(file))
     assert {verdict for verdict, _ in found.values()} == {"ok"}
     assert found.keys() == {"versions", "waiting", "job size", "report age", "skew", "task"}
@@ -146,7 +154,10 @@ async def test_two_sides_that_fit_have_nothing_to_look_at(pair: Pair, tmp_path: 
 async def test_where_two_sides_clash_both_figures_are_named(
     pair: Pair, helper: dict[str, object], subject: str, verdict: str, says: str
 ) -> None:
-    ours, theirs = side_of(leaders(pair), [pair.task]), side_of(helpers(pair), [pair.task])
+    ours, theirs = (
+        side_of(leaders(pair), [pair.task], HELPER_URL),
+        side_of(helpers(pair), [pair.task], LEADER_URL),
+    )
     found = clashes(ours, theirs.model_copy(update=helper))
     assert found[subject][0] == verdict
     assert says in found[subject][1]
@@ -154,18 +165,49 @@ async def test_where_two_sides_clash_both_figures_are_named(
 
 
 async def test_a_side_tells_verification_keys_apart_and_shows_none(pair: Pair) -> None:
-    shown = side_of(helpers(pair), [pair.task])
+    shown = side_of(helpers(pair), [pair.task], LEADER_URL)
     (digest,) = shown.verify_keys.values()
-    assert shown.verify_keys == side_of(leaders(pair), [pair.task]).verify_keys
+    assert shown.verify_keys == side_of(leaders(pair), [pair.task], HELPER_URL).verify_keys
     assert len(digest) == 16
     assert VERIFY_KEY.hex()[:16] != digest != sha256(VERIFY_KEY).hexdigest()[:16]
 
 
 async def test_another_fingerprint_is_another_task(pair: Pair) -> None:
-    ours, theirs = side_of(leaders(pair), [pair.task]), side_of(helpers(pair), [pair.task])
+    ours, theirs = (
+        side_of(leaders(pair), [pair.task], HELPER_URL),
+        side_of(helpers(pair), [pair.task], LEADER_URL),
+    )
     other = theirs.model_copy(update={"tasks": {str(pair.task.task_id): "\x1b[2J"}})
     verdict, says = clashes(ours, other)["task"]
     assert (verdict, "two different tasks" in says, "\x1b" in says) == ("fault", True, False)
+
+
+async def test_collectors_that_one_side_alone_has_or_has_otherwise_are_faults(
+    pair: Pair, tmp_path: Path
+) -> None:
+    def side(party: AggregatorParty, endpoint: str, *identities: str, **more: str) -> Side:
+        file = tmp_path / f"{party.role.name}.toml"
+        file.touch(0o600)
+        tables = [
+            agreed_collector(party.role, each, f"a-token-of-{each}", **more) for each in identities
+        ]
+        file.write_text(agreements_text(party.role, collectors=tables))
+        settings = party.settings.model_copy(update={"in_band_tasks": file})
+        return side_of(dataclasses.replace(party, settings=settings), [], endpoint)
+
+    ours = side(leaders(pair), HELPER_URL, "both.example", "our.example")
+    theirs = side(helpers(pair), LEADER_URL, "both.example", "their.example")
+    found = {each.says.split(":")[0]: each for each in compared(ours, theirs)}
+    assert found["both.example"].verdict == "ok"
+    for identity, who in (("our.example", "only we have it"), ("their.example", "only they")):
+        assert found[identity].verdict == "fault"
+        assert who in found[identity].says
+    assert side(leaders(pair), "https://another.example/", "both.example").collectors == {}
+    key = encode_base64url(encode(generate_keypair(9, SeededEntropy(b"another")).config))
+    other = side(helpers(pair), LEADER_URL, "both.example", hpke_config=key)
+    assert "a-token" not in f"{ours} {other}"
+    found = {each.says.split(":")[0]: each for each in compared(ours, other)}
+    assert "sealed to two keys" in found["both.example"].says
 
 
 @pytest.mark.parametrize(
@@ -187,7 +229,7 @@ def test_what_is_no_side_is_refused_by_its_member(tmp_path: Path, text: str, mes
 
 
 async def test_two_of_one_role_are_not_compared(pair: Pair) -> None:
-    side = side_of(leaders(pair), [])
+    side = side_of(leaders(pair), [], HELPER_URL)
     with pytest.raises(ParameterError, match="a leader's, as ours is"):
         list(compared(side, side))
 
@@ -233,7 +275,7 @@ async def test_lists_of_permits_are_compared_by_window(tmp_path: Path) -> None:
         made.helper.journal,
     )
     ours, theirs = (
-        Side.model_validate_json(side_of(each, [task]).model_dump_json())
+        Side.model_validate_json(side_of(each, [task], LEADER_URL).model_dump_json())
         for each in (leader, helper)
     )
     (fault,) = [each for each in compared(ours, theirs) if each.subject == "permits"]
@@ -243,7 +285,9 @@ async def test_lists_of_permits_are_compared_by_window(tmp_path: Path) -> None:
     given(made.helper, task, NOW + 200)
     (same,) = [
         each
-        for each in compared(side_of(leader, [task]), side_of(helper, [task]))
+        for each in compared(
+            side_of(leader, [task], HELPER_URL), side_of(helper, [task], LEADER_URL)
+        )
         if each.subject == "permits"
     ]
     assert same.verdict == "ok"

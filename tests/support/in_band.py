@@ -1,7 +1,7 @@
 """Tasks that come with their first request, and what two aggregators agreed on for them."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from aggregator.dap.ids import encode_base64url
 from aggregator.dap.profile import Role
@@ -25,13 +25,23 @@ def task_in_band(**settings: object) -> Task:
     return in_band(make_task(**settings))  # type: ignore[arg-type]  # whatever a task file takes
 
 
+def agreed_collector(
+    role: Role, identity: str, token: str, **more: str | int
+) -> dict[str, str | int]:
+    """Return the table of a collector with an identity, as an aggregator's file has it."""
+    at_leader = {"token": token, "max_open_jobs": 2} if role is Role.LEADER else {}
+    table = {"identity": identity, "hpke_config": COLLECTOR_CONFIG, "max_tasks": 2}
+    return {**table, **at_leader, **more}
+
+
 def agreements_text(
     role: Role,
     partner: Mapping[str, str | int] | None = None,
     privacy: Mapping[str, str] | None = None,
+    collectors: Sequence[Mapping[str, str | int]] = (),
     **top: int,
 ) -> str:
-    """Return an aggregator's file of agreements with one partner."""
+    """Return an aggregator's file of agreements with one partner, and collectors of identities."""
     values: dict[str, str | int] = {
         "leader": LEADER_URL,
         "helper": HELPER_URL,
@@ -47,7 +57,9 @@ def agreements_text(
     if role is Role.LEADER:
         secrets["collector_token"] = COLLECTOR_TOKEN
     lines = [f"{name} = {value}" for name, value in {"version": 1, "max_tasks": 8, **top}.items()]
-    for name, table in (("[partner]", values), ("privacy", privacy or {}), ("secrets", secrets)):
+    named = [("[partner.collector]", each) for each in collectors]
+    tables = [("[partner]", values), ("privacy", privacy or {}), ("secrets", secrets), *named]
+    for name, table in tables:
         if table:
             lines += ["", f"[{name}]" if name.startswith("[") else f"[partner.{name}]"]
             lines += [
@@ -61,7 +73,8 @@ def agreements(
     role: Role = Role.LEADER,
     partner: Mapping[str, str | int] | None = None,
     privacy: Mapping[str, str] | None = None,
+    collectors: Sequence[Mapping[str, str | int]] = (),
     **top: int,
 ) -> Agreements:
     """Return what `agreements_text` says."""
-    return read_agreements(agreements_text(role, partner, privacy, **top), role)
+    return read_agreements(agreements_text(role, partner, privacy, collectors, **top), role)

@@ -187,7 +187,7 @@ def _side(party: "Party", endpoint: str) -> "Side":
 
     if not isinstance(party, AggregatorParty):
         raise ParameterError("config: --ours and --theirs are for aggregators, not for a collector")
-    return side_of(party, _shared(party, endpoint))
+    return side_of(party, _shared(party, endpoint), endpoint)
 
 
 def _shared(party: "Party", endpoint: str) -> "list[Task]":

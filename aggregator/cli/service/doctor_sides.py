@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, Validat
 
 import aggregator
 from aggregator.cli.service.parties import AggregatorParty
+from aggregator.codec import encode
 from aggregator.dap.ids import TaskId, encode_base64url
 from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError
@@ -27,6 +28,7 @@ from aggregator.service.config import (
     place_of,
 )
 from aggregator.service.leader.job_creator import MAX_JOB_BYTES
+from aggregator.service.runtime.in_band import agreements_of
 from aggregator.service.storage.operator.permits import count_permits
 from aggregator.service.storage.tasks.tasks import get_task
 from aggregator.service.transport.examination import Finding
@@ -55,6 +57,8 @@ class Side(BaseModel):
             digest of its list, by the window's beginning.
         verify_keys: Digests by which verification keys can be compared; they reveal nothing else of
             the 32 random bytes.
+        collectors: Digests of the HPKE configurations of collectors that tasks in band of these two
+            aggregators may name, by their identity.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -71,10 +75,11 @@ class Side(BaseModel):
     tasks: dict[str, str]
     verify_keys: dict[str, str] = {}
     permits: dict[str, dict[str, str]] = {}
+    collectors: dict[str, str] = {}
 
 
-def side_of(party: AggregatorParty, shared: Sequence[Task]) -> Side:
-    """Return our side of what we share with the other aggregator."""
+def side_of(party: AggregatorParty, shared: Sequence[Task], endpoint: str) -> Side:
+    """Return our side of what we share with the other aggregator, at an endpoint."""
     settings = party.settings
     timeout = settings.request_timeout_seconds if isinstance(settings, LeaderSettings) else None
     is_leader = party.role is Role.LEADER
@@ -96,7 +101,17 @@ def side_of(party: AggregatorParty, shared: Sequence[Task]) -> Side:
         permits={
             encode_base64url(domain): said for domain, (_, said) in lists_of(party, shared).items()
         },
+        collectors=dict(_collectors(party, endpoint)),
     )
+
+
+def _collectors(party: AggregatorParty, endpoint: str) -> Iterator[tuple[str, str]]:
+    agreements = agreements_of(party.settings)
+    for endpoints, partner in ({} if agreements is None else agreements.partners).items():
+        for identity, agreed in partner.collectors.items() if endpoint in endpoints else ():
+            if identity is not None:
+                digest = hashlib.sha256(encode(agreed.hpke_config)).hexdigest()[:_DIGEST_DIGITS]
+                yield identity, digest
 
 
 def lists_of(
@@ -179,6 +194,8 @@ def compared(ours: Side, theirs: Side) -> Iterator[Finding]:
         yield _of_task(task, ours.tasks.get(task), theirs.tasks.get(task))
     for domain in sorted(ours.permits.keys() & theirs.permits.keys()):
         yield from compared_lists(domain, ours.permits[domain], theirs.permits[domain])
+    for identity in sorted(ours.collectors.keys() | theirs.collectors.keys()):
+        yield _of_collector(identity, *(each.collectors.get(identity) for each in (ours, theirs)))
 
 
 def compared_lists(
@@ -212,6 +229,18 @@ def _at_most(
     if least > most:
         return Finding("fault", subject, f"{says}: {otherwise}")
     return Finding("ok", subject, says)
+
+
+def _of_collector(identity: str, ours: str | None, theirs: str | None) -> Finding:
+    name = escaped(identity)
+    if ours is None or theirs is None:
+        who = "they" if ours is None else "we"
+        says = f"{name}: only {who} have it in an agreement, so its tasks are refused"
+        return Finding("fault", "identity", says)
+    if ours != theirs:
+        says = f"{name}: HPKE configuration {ours} here, {escaped(theirs)} there"
+        return Finding("fault", "identity", f"{says}: results are sealed to two keys")
+    return Finding("ok", "identity", f"{name}: the same HPKE configuration on both sides, {ours}")
 
 
 def _of_task(task: str, ours: str | None, theirs: str | None) -> Finding:

@@ -43,6 +43,7 @@ from aggregator.service.storage.jobs.collection_jobs import (
 from aggregator.service.storage.jobs.collection_room import (
     MOST_PENDING,
     delete_fruitless_jobs,
+    open_collections,
     pending_collections,
 )
 from aggregator.service.telemetry.tracing import note
@@ -177,11 +178,22 @@ class LeaderResources(AggregatorResources):
                 raise TooManyCollections(
                     f"{MOST_PENDING}; another is accepted when one of them has ended", task_id
                 )
+            self._check_room_of_collector(tx, served.task)
             leader_selects = served.task.batching.leader_selects
             delete_fruitless_jobs(tx, task_id.value, leader_selects=leader_selects)
             return create_collection_job(tx, task_id.value, body, batch, job_id)
 
         return await self._runtime.database.run("create collection job", create)
+
+    def _check_room_of_collector(self, tx: Transaction, task: Task) -> None:
+        """Refuse, as `TooManyCollections`, more than a collector of many tasks may have open."""
+        agreed = self._runtime.agreed_collector(task)
+        if agreed is not None and open_collections(tx, agreed.identity) >= agreed.max_open_jobs:
+            raise TooManyCollections(
+                f"{agreed.max_open_jobs} of this collector; another is accepted when one of them "
+                "has ended",
+                task.task_id,
+            )
 
     async def get_collection_job(self, request: Request) -> Response:
         """Return the result of a collection job, or ask the collector to wait."""

@@ -14,11 +14,13 @@ from aggregator.dap.problems import InvalidTask, TooManyRequests, UnrecognizedTa
 from aggregator.dap.profile import Role
 from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.failures import in_thread
+from aggregator.protocol.agreed_collectors import AgreedCollector
 from aggregator.protocol.agreements import Agreements, read_agreements
 from aggregator.protocol.clear_text import check_endpoints, check_made_up
 from aggregator.protocol.in_band import id_of
 from aggregator.protocol.provisioning import Provision
 from aggregator.protocol.requirements import Requirements, check_requirements
+from aggregator.protocol.task import Task
 from aggregator.service.config import AggregatorSettings, LeaderSettings, check_private, read_text
 from aggregator.service.runtime.new_tasks import put_new_tasks
 from aggregator.service.storage.engine import locks
@@ -60,6 +62,13 @@ class InBand:
     def caller_hashes(self, data: bytes | None) -> list[bytes]:
         """Return the hashes of the tokens that open a task which we do not have yet."""
         return self._agreements.caller_hashes(data)
+
+    def collector_of(self, task: Task) -> AgreedCollector | None:
+        """Return the collector that a task names by its identity, if its partner is one of ours.
+
+        Raises `ParameterError` if the partner has none of that identity (any more).
+        """
+        return self._agreements.collector_of(task)
 
     @property
     def endpoints(self) -> list[str]:
@@ -117,6 +126,9 @@ class InBand:
         if get_public_task(tx, task_id.value) is not None:
             return  # another request brought it, or its operator
         if count_tasks(tx) >= most:
+            raise _no_room(task_id)
+        agreed = self.collector_of(given.task)
+        if agreed is not None and count_tasks(tx, agreed.identity) >= agreed.max_tasks:
             raise _no_room(task_id)
         put_new_tasks(tx, self._role, [given], released)
 

@@ -19,6 +19,7 @@ from aggregator.entropy import Entropy
 from aggregator.errors import ConfigurationError, LocalError, ParameterError
 from aggregator.failures import in_thread
 from aggregator.protocol.aggregation import VerificationKey
+from aggregator.protocol.agreed_collectors import AgreedCollector
 from aggregator.protocol.budget import horizon
 from aggregator.protocol.groups import asked_together
 from aggregator.protocol.hpke_rotation import HpkeRotation
@@ -324,11 +325,27 @@ class Runtime:
         return KeyRotation(self.role, self.database, self.entropy, self._rotation)
 
     async def caller_token_hashes(self, task_id: TaskId) -> list[bytes]:
-        """Return the SHA-256 of each token that a caller may show us for a task, if we serve it."""
+        """Return the SHA-256 of each token that a caller may show us for a task, if we serve it.
+
+        A collector with an identity is known by the token that its agreement has now.
+        """
         role = self.role.name.lower()
-        return await self.database.read(
-            "tokens", lambda tx: valid_token_hashes(tx, task_id.value, role)
-        )
+
+        def look(tx: Transaction) -> list[bytes]:
+            found = valid_token_hashes(tx, task_id.value, role)
+            if self.in_band is None or self.role is not Role.LEADER:
+                return found
+            try:
+                agreed = self.agreed_collector(self.public_task_in(tx, task_id))
+            except (TaskRefused, UnrecognizedTask):
+                return found
+            return found + (agreed.token_hashes if agreed else [])
+
+        return await self.database.read("tokens", look)
+
+    def agreed_collector(self, task: Task) -> AgreedCollector | None:
+        """Return what was agreed on with the collector that a task names, if that was with us."""
+        return None if self.in_band is None else self.in_band.collector_of(task)
 
     async def ensure_keypair(self) -> None:
         """Make an HPKE key pair of each configured suite that has none."""
@@ -408,10 +425,13 @@ class Runtime:
             raise ConfigurationError("a stored task's file is of another task")
         try:
             check_requirements(task, self._requirements)
+            agreed = self.agreed_collector(task)
         except ParameterError as error:
             log.warning("task refused", task=str(task.task_id), reason=str(error))
             return TaskRefused(str(error), task.task_id)
-        return task
+        if agreed is None:
+            return task
+        return dataclasses.replace(task, collector_hpke_config=agreed.hpke_config)
 
     def _keypair(self, key: HpkeKey) -> HpkeKeypair:
         keypair = self._keypairs.get(key.config)

@@ -323,6 +323,12 @@ tasks = _table(
         comment="The domain of the permits that its reports need, by its key in `permit_domains`. "
         "Null if they need none.",
     ),
+    _text(
+        "collector_identity",
+        "Who collects it, as a task of attribution says, by which tasks and open collections are "
+        "counted. Null for another task.",
+        nullable=True,
+    ),
 )
 
 caller_tokens = _table(

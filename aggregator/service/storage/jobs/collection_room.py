@@ -30,6 +30,19 @@ def pending_collections(tx: Transaction, task_id: bytes) -> int:
     return count
 
 
+def open_collections(tx: Transaction, identity: str) -> int:
+    """Return how many jobs of all tasks that name a collector have not ended, as above."""
+    locks.ask_for_collections(tx, identity.encode())
+    job, task = tables.collection_jobs.c, tables.tasks.c
+    query = (
+        select(func.count())
+        .where(task.collector_identity == identity, job.state.in_(_PENDING))
+        .select_from(tables.collection_jobs.join(tables.tasks, job.task == task.id))
+    )
+    count: int = tx.connection.execute(query).scalar_one()
+    return count
+
+
 def delete_fruitless_jobs(tx: Transaction, task_id: bytes, *, leader_selects: bool) -> int:
     """Delete the oldest jobs of a task that came to nothing, but the newest; return how many.
 

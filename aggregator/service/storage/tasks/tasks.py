@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import bindparam, func, insert, select, update
 
 from aggregator.dap.ids import encode_base64url
-from aggregator.protocol.task_file import permits_in
+from aggregator.protocol.task_file import collector_identity_in, permits_in
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.backends import Conflict
 from aggregator.service.storage.engine.secret_columns import prove_store_key
@@ -36,6 +36,7 @@ _TOGETHER = _PUBLIC.where(
     .scalar_subquery(),
 )
 _COUNTED = select(func.count(tables.tasks.c.id)).where(_SERVED)
+_COUNTED_OF_ONE = _COUNTED.where(tables.tasks.c.collector_identity == bindparam("identity"))
 _WITH_SECRETS = _PUBLIC.add_columns(
     tables.tasks.c.verify_key, tables.tasks.c.verify_key_id, tables.tasks.c.peer_token
 ).where(_SERVED)
@@ -117,6 +118,7 @@ def put_task(tx: Transaction, task: TaskRecord) -> None:
             peer_token=_encrypted(tx, task.task_id, task.peer_token),
             created_at=tx.now,
             addition=tx.addition,
+            collector_identity=collector_identity_in(task.definition),
             permit_domain=None if permits is None else _domain_for(tx, permits.domain),
         )
     )
@@ -171,9 +173,11 @@ def list_tasks(tx: Transaction) -> list[PublicTask]:
     return [PublicTask(*row) for row in rows]
 
 
-def count_tasks(tx: Transaction) -> int:
-    """Return how many tasks there are, except forgotten ones."""
-    return int(tx.connection.execute(_COUNTED).scalar_one())
+def count_tasks(tx: Transaction, identity: str | None = None) -> int:
+    """Return how many tasks there are, or how many name this collector, except forgotten ones."""
+    if identity is None:
+        return int(tx.connection.execute(_COUNTED).scalar_one())
+    return int(tx.connection.execute(_COUNTED_OF_ONE, {"identity": identity}).scalar_one())
 
 
 def list_all_tasks(tx: Transaction) -> list[PublicTask]:

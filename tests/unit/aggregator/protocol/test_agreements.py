@@ -2,6 +2,7 @@
 
 import pytest
 
+from aggregator.dap.auth import hash_token
 from aggregator.dap.ids import encode_base64url
 from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError
@@ -11,6 +12,7 @@ from tests.support.in_band import (
     COLLECTOR_TOKEN,
     INIT,
     LEADER_TOKEN,
+    agreed_collector,
     agreements,
     agreements_text,
     task_in_band,
@@ -130,6 +132,50 @@ def test_a_file_that_cannot_be_meant_is_refused_by_name(old: str, new: str, faul
         read_agreements(text.replace(old, new), Role.LEADER)
     assert COLLECTOR_TOKEN not in str(raised.value)
     assert encode_base64url(INIT) not in str(raised.value)
+
+
+SHOP = agreed_collector(Role.LEADER, "shop.example", "agreed-for-the-shop-alone")
+
+
+@pytest.mark.parametrize(
+    ("tables", "fault"),
+    [
+        ([SHOP, SHOP], "identity: 'shop.example' has two tables"),
+        ([SHOP, {**SHOP, "identity": "other.example"}], "token: one stands twice"),
+        ([{**SHOP, "token": COLLECTOR_TOKEN}], "token: one stands twice"),
+        ([{**SHOP, "token": LEADER_TOKEN}], "must not be leader_token"),
+        ([{**SHOP, "token": "short"}], "token: must have at least"),
+        ([{**SHOP, "identity": "https://shop.example/"}], "identity: must be a host alone"),
+        ([{**SHOP, "identity": "Shop.example"}], "identity: must be a host alone"),
+        ([{**SHOP, "identity": ""}], "must be a host"),
+        ([{**SHOP, "hpke_config": "AAAA"}], "hpke_config"),
+        ([{**SHOP, "max_open_job": 2}], r"partner 1\.collector 1\.max_open_job: no such setting"),
+        (
+            [{name: value for name, value in SHOP.items() if name != "max_tasks"}],
+            r"partner 1\.collector 1\.max_tasks: missing",
+        ),
+    ],
+)
+def test_a_table_of_a_collector_that_cannot_be_meant_is_refused_by_name(
+    tables: list[dict[str, str | int]], fault: str
+) -> None:
+    with pytest.raises(ParameterError, match=fault) as raised:
+        agreements(collectors=tables)
+    assert str(SHOP["token"]) not in str(raised.value)
+
+
+def test_a_partner_may_have_collectors_with_identities_alone_but_needs_one() -> None:
+    def without(text: str) -> str:
+        lines = text.splitlines()
+        return "\n".join(each for each in lines if not each.startswith("collector_"))
+
+    with pytest.raises(ParameterError, match="collector_hpke_config: missing"):
+        read_agreements(without(agreements_text(Role.LEADER)), Role.LEADER)
+    read = read_agreements(without(agreements_text(Role.LEADER, collectors=[SHOP])), Role.LEADER)
+    data = task_in_band(privacy=LAPLACE).configuration_bytes
+    with pytest.raises(ParameterError, match="collector_identity: none is not in the agreement"):
+        read.partner_of(data).provision(data)
+    assert read.caller_hashes(data) == [hash_token(str(SHOP["token"]))]
 
 
 def test_two_partners_with_the_same_endpoints_are_refused() -> None:
