@@ -39,6 +39,7 @@ from aggregator.dap.ids import TaskId, decode_base64url
 from aggregator.dap.profile import DAP_18, Profile, Role, profile_named
 from aggregator.dap.task import TaskConfiguration
 from aggregator.dap.urls import read_endpoint
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.policy import PrivacyPolicy
 from aggregator.dp.policy_table import policy_from_mapping
 from aggregator.dp.rationals import parse_rational
@@ -94,7 +95,8 @@ class Partner:
         max_reports: The most reports of a batch.
         max_report_bytes: The largest report that is taken, as it is uploaded.
         requirements: What a task must promise.
-        unbound_policy: The policy of tasks whose configuration has none; None: they are refused.
+        unbound_policy: The policy of tasks whose configuration has none; None: they are refused,
+            but for those of attribution, whose epsilon may be as large as `requirements` let it.
         populations: Those that a configuration may name, besides none.
         profile: The draft that all follow.
         token_header: Where tokens are shown.
@@ -176,15 +178,12 @@ class Partner:
         if len(configuration.vdaf_configuration) > self.max_report_bytes:
             raise ParameterError("vdaf_configuration: is larger than max_report_bytes")
         collector = self.collector_of(identity_in(configuration))
-        bound = configuration.privacy is not None
-        if not bound and self.unbound_policy is None:
-            raise ParameterError("privacy: the agreement has no policy for tasks that bind none")
         task = Task.create(
             task_id=id_of(data),
             configuration=configuration,
             collector_hpke_config=collector.hpke_config,
             max_reports=self.max_reports,
-            unbound_policy=None if bound else self.unbound_policy,
+            unbound_policy=self._policy_of(configuration),
             profile=self.profile,
             token_header=self.token_header,
         )
@@ -195,6 +194,19 @@ class Partner:
             )
         check_restored(task, data)
         return task
+
+    def _policy_of(self, configuration: TaskConfiguration) -> PrivacyPolicy | None:
+        """Return the policy of a configuration's task; None if it binds one."""
+        if configuration.privacy is not None:
+            return None
+        policy, most = self.unbound_policy, self.requirements.max_epsilon
+        is_exact = policy is not None and not policy.mechanism.is_noisy
+        if identity_in(configuration) is not None and most is not None:
+            # Each collection says its epsilon, so the largest is all that is to be agreed on.
+            return policy if is_exact else PrivacyPolicy(PureDpDiscreteLaplace(most))
+        if policy is None:
+            raise ParameterError("privacy: the agreement has no policy for tasks that bind none")
+        return policy
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -1,13 +1,18 @@
 """What an operator has agreed on decides which tasks come in band; everything else is refused."""
 
+from fractions import Fraction
+
 import pytest
 
 from aggregator.dap.auth import hash_token
 from aggregator.dap.ids import encode_base64url
 from aggregator.dap.profile import Role
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
+from aggregator.dp.policy import PrivacyPolicy
 from aggregator.errors import ParameterError
 from aggregator.protocol.agreements import read_agreements, verify_key_of
 from aggregator.protocol.provisioning import provision_text, read_provision
+from aggregator.protocol.task import Task
 from tests.support.in_band import (
     COLLECTOR_TOKEN,
     INIT,
@@ -17,7 +22,7 @@ from tests.support.in_band import (
     agreements_text,
     task_in_band,
 )
-from tests.support.tasks import HELPER_URL, LAPLACE, LEADER_URL, NO_NOISE
+from tests.support.tasks import ATTRIBUTION, HELPER_URL, LAPLACE, LEADER_URL, NO_NOISE
 
 
 @pytest.mark.parametrize("role", [Role.LEADER, Role.HELPER])
@@ -73,6 +78,25 @@ def test_exact_results_and_policies_of_our_own_need_the_operators_word() -> None
     too_weak = {"mechanism": "PureDpDiscreteLaplace", "epsilon": "3"}
     with pytest.raises(ParameterError, match="epsilon"):
         agreements(privacy=too_weak).partner_of(data).provision(data)
+
+
+@pytest.mark.parametrize("own", [None, {"mechanism": "PureDpDiscreteLaplace", "epsilon": "1/4"}])
+def test_a_task_of_attribution_may_be_collected_at_any_epsilon_that_was_agreed_on(
+    own: dict[str, str] | None,
+) -> None:
+    def taken(of_task: dict[str, str | bool], privacy: dict[str, str] | None) -> Task:
+        data = task_in_band(privacy=of_task, attribution=ATTRIBUTION).configuration_bytes
+        named = agreed_collector(Role.LEADER, ATTRIBUTION["collector_identity"], "x" * 22)
+        agreed = agreements(privacy=privacy, collectors=[named])
+        return agreed.partner_of(data).provision(data).task
+
+    unbound = {**LAPLACE, "bound": False}
+    task = taken(unbound, own)
+    assert not task.is_policy_bound
+    assert task.policy == PrivacyPolicy(PureDpDiscreteLaplace(Fraction(1, 2)))
+    assert not taken(unbound, {"mechanism": "None"}).policy.mechanism.is_noisy
+    bound = taken({**LAPLACE, "epsilon": "1/8"}, own)
+    assert bound.policy.mechanism == PureDpDiscreteLaplace(Fraction(1, 8))
 
 
 def test_a_named_population_is_taken_if_the_operator_named_it_too() -> None:
