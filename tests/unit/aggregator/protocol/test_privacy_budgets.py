@@ -13,6 +13,7 @@ from aggregator.dap.messages import (
     Report,
     UploadedReport,
     VerifyRespContinue,
+    job_columns,
 )
 from aggregator.dap.messages.columns import ReportColumns
 from aggregator.dap.messages.job_columns import read_job
@@ -133,6 +134,13 @@ def test_a_helper_refuses_what_is_no_budget_whatever_its_leader_sends(
     refused, *rest = decode(AggregationJobResp, found.response({})).verify_resps
     assert refused.report_error == TASK.profile.code(expected)
     assert all(isinstance(each, VerifyRespContinue) for each in rest)
+
+
+def test_a_job_with_budgets_is_read_as_an_array(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_columns, "_read_one_by_one", lambda *_: pytest.fail("as objects"))
+    init = leader_init(TASK, KEY, {1: KEYS[0]}, columns(TASK, reports(HALF)), NOW)
+    assert init.request is not None
+    assert read_job(init.request, SIZES).shares.budgets.tolist() == [HALF] * 3
 
 
 def test_a_budget_that_is_changed_on_the_way_opens_nothing() -> None:

@@ -21,7 +21,7 @@ from aggregator.service.leader.upload_checks import CheckedUpload, Moment, check
 from aggregator.service.runtime import UploadTerms
 from tests.support.entropy import SeededEntropy
 from tests.support.reports import make_reports
-from tests.support.tasks import TIME_PRECISION, make_task
+from tests.support.tasks import ATTRIBUTION, TIME_PRECISION, make_task
 
 NOW = 1_700_000_050
 SKEW, AGE = 300, 86_400
@@ -171,3 +171,38 @@ def test_a_request_of_more_reports_than_one_may_have_is_refused(
 ) -> None:
     monkeypatch.setattr(upload_checks, "MAX_REPORTS", 5)
     assert "5 reports" in str(checked(b"".join(encode(report) for report in good()), least))
+
+
+PAID = make_task(attribution=ATTRIBUTION)
+HALF = 500_000
+
+
+def checked_at(body: bytes, least_budget: int, *, as_arrays: bool) -> CheckedUpload:
+    moment = Moment(dataclasses.replace(TERMS, task=PAID), Timely(NOW, SKEW, AGE), least_budget)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(upload_checks, "SHORT_BODY", 0 if as_arrays else 10**9)
+        return check_reports(moment, body)
+
+
+@pytest.mark.parametrize("as_arrays", [False, True])
+def test_reports_with_a_budget_are_read_as_fast_as_those_of_other_tasks(
+    monkeypatch: pytest.MonkeyPatch, *, as_arrays: bool
+) -> None:
+    monkeypatch.setattr(upload_checks, "_reports", lambda *_: pytest.fail("read as objects"))
+    count = COUNT if as_arrays else 1
+    sent = make_reports(PAID, *CONFIGS, [1] * count, PAID.time(NOW), ENTROPY, budget=HALF)
+    found = checked_at(b"".join(map(encode, sent)), HALF, as_arrays=as_arrays)
+    assert len(found.stored) == count
+
+
+@pytest.mark.parametrize("as_arrays", [False, True])
+@pytest.mark.parametrize("count", [1, COUNT])
+def test_a_report_below_the_least_budget_is_found_however_it_is_read(
+    count: int, *, as_arrays: bool
+) -> None:
+    sent = make_reports(PAID, *CONFIGS, [1] * count, PAID.time(NOW), ENTROPY, budget=HALF)
+    poor = make_reports(PAID, *CONFIGS, [1], PAID.time(NOW), ENTROPY, budget=HALF - 1)
+    body = b"".join(map(encode, [*sent[1:], *poor]))
+    for least, error in ((HALF - 1, None), (HALF, ReportError.BUDGET_TOO_SMALL)):
+        found = checked_at(body, least, as_arrays=as_arrays)
+        assert [*found.errors] == [None] * (count - 1) + [error]
