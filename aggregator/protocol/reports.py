@@ -130,11 +130,13 @@ def prepare_reports(
 
 
 def _extensions_paid(task: Task, budget: int | None) -> Extensions:
-    if (task.attribution is None) != (budget is None):
-        raise ParameterError(
-            "privacy_budget: only reports of a task of attribution have one, and each of them does"
-        )
-    return () if budget is None else privacy_budget(budget)
+    if task.attribution is None:
+        if budget is not None:
+            raise ParameterError("privacy_budget: the task is none of attribution, so leave it out")
+        return ()
+    if budget is None:
+        raise ParameterError("privacy_budget: missing; what may a report of attribution cost?")
+    return privacy_budget(budget)
 
 
 def seal_report(

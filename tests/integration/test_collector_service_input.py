@@ -29,7 +29,7 @@ from tests.support.commands import run_here, service_file
 from tests.support.entropy import SeededEntropy
 from tests.support.pair import NOW, Pair
 from tests.support.patience import PATIENCE_SECONDS
-from tests.support.tasks import LAPLACE, TIME_PRECISION, collector_keypair, make_task
+from tests.support.tasks import ATTRIBUTION, LAPLACE, TIME_PRECISION, collector_keypair, make_task
 
 TASK = make_task(privacy=LAPLACE)
 URL = f"/api/tasks/{TASK.task_id}/collections"
@@ -158,6 +158,30 @@ def test_the_command_refuses_an_interval_that_is_not_over(tmp_path: Path) -> Non
     done = run_here("collect", "--config", config, str(task.task_id), *interval)
     assert done.returncode == 2
     assert "--now" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((), "min_dp_budget: a collection of attribution needs this extension"),
+        (("--epsilon", "3"), "epsilon may be 1/2 here, not 3"),
+        (("--epsilon", "1/3"), "epsilon: must be a whole number of millionths"),
+        (("--epsilon", "4295"), "min_dp_budget: must be from 1 to"),
+    ],
+)
+def test_the_command_asks_for_no_noise_that_a_task_of_attribution_has_not(
+    tmp_path: Path, options: tuple[str, ...], said: str
+) -> None:
+    config = service_file(tmp_path, "collector")
+    public = run_here("collector", "config", "--config", config).stdout.strip()
+    task = make_task(privacy=LAPLACE, attribution=ATTRIBUTION, collector_hpke_config=public)
+    file = provisioning.provision(task, SeededEntropy(b"secrets"))[Role.COLLECTOR]
+    assert run_here("task", "add", "--config", config, "-", stdin=file).returncode == 0
+    interval = ("--start", "0", "--end", str(TIME_PRECISION))
+    done = run_here("collect", "--config", config, str(task.task_id), *interval, *options)
+    assert done.returncode == 2
+    assert said in done.stderr
     assert done.stderr.count("\n") == 1
 
 
