@@ -31,7 +31,7 @@ class LeadersWord:
         """Ask the leader of a task if that is due."""
         now = self._clock.now()
         until, _ = self._said.get(task.task_id.value, (0, ""))
-        if now < until or task.policy.window is None or task.batching.leader_selects:
+        if now < until or task.policy.window is None or task.batching.has_ids:
             return
         found: AnswersSoFar | str = "the leader does not say how many answers it has"
         with anyio.move_on_after(PATIENCE_SECONDS):

@@ -33,18 +33,12 @@ class Role(IntEnum):
         return self - Role.LEADER
 
 
-class BatchMode(IntEnum):
-    """How reports fall into batches (DAP, "Batch Modes Registry")."""
-
-    TIME_INTERVAL = 1
-    LEADER_SELECTED = 2
-
-
 TASK_EXTENSION_INTERVAL = 0x0001
 """`task_interval`: when reports of the task may be generated."""
 
 JOB_EXTENSION_BATCH_ID = 0x0001
-"""`leader_selected_batch_id`, of an aggregation job: the batch that its reports fall in."""
+"""`leader_selected_batch_id`, of an aggregation job: the batch that its reports fall in. Where
+collectors select batches too, for no draft says what names one there."""
 
 TASK_EXTENSION_PRIVACY = 0xFF50
 """The task's privacy policy. Our own code point, not a registered one: no draft defines one."""
@@ -88,6 +82,15 @@ CODE_POINTS = CodePoints(
 )
 """Our own, from the end of each range: no other program knows them. They hold in every profile, as
 the draft can be followed with any version of DAP."""
+
+
+class BatchMode(IntEnum):
+    """How reports fall into batches (DAP, "Batch Modes Registry")."""
+
+    TIME_INTERVAL = 1
+    LEADER_SELECTED = 2
+    COLLECTOR_SELECTED = CODE_POINTS.batch_mode
+
 
 ERROR_NAMESPACE = "urn:ietf:params:ppm:dap:error:"
 """Prefix of an error's token in a problem document's type, in every draft."""

@@ -24,6 +24,13 @@ class Batching(ABC):
     """Whether the leader decides which reports go together and which batch answers a query. Equal
     queries then ask for one batch after the other (`storage.batches.selected`)."""
 
+    collector_selects: ClassVar[bool] = False
+    """Whether a batch is what is uploaded below its collection job. Equal requests are then jobs of
+    their own, and a batch that comes to nothing lets its reports go (`storage.reports.bound`)."""
+
+    has_ids: ClassVar[bool] = False
+    """Whether a batch has an id, instead of an interval of time."""
+
     @abstractmethod
     def bucket(self, time: Time, job: Extensions = ()) -> bytes:
         """Return the key of the bucket that a report falls in.

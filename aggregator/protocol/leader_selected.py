@@ -19,12 +19,14 @@ from aggregator.dap.extensions import Extension, Extensions, find, unrecognized
 from aggregator.dap.ids import BatchId
 from aggregator.dap.messages import (
     BatchSelector,
+    CollectorSelectedQuery,
+    CollectorSelectedSelector,
     LeaderSelectedQuery,
     LeaderSelectedSelector,
     Query,
 )
 from aggregator.dap.problems import BatchInvalid, InvalidMessage, UnsupportedExtension
-from aggregator.dap.profile import JOB_EXTENSION_BATCH_ID
+from aggregator.dap.profile import JOB_EXTENSION_BATCH_ID, BatchMode
 from aggregator.dap.times import Interval, Time
 from aggregator.dp.window import Window
 from aggregator.entropy import Entropy
@@ -38,6 +40,13 @@ class LeaderSelected(Batching):
     """Reports fall into batches as the leader puts them into aggregation jobs."""
 
     leader_selects: ClassVar[bool] = True
+    has_ids: ClassVar[bool] = True
+    mode: ClassVar[BatchMode] = BatchMode.LEADER_SELECTED
+    query_type: ClassVar[type[LeaderSelectedQuery | CollectorSelectedQuery]] = LeaderSelectedQuery
+    selector_type: ClassVar[type[LeaderSelectedSelector | CollectorSelectedSelector]] = (
+        LeaderSelectedSelector
+    )
+    who_selects: ClassVar[str] = "the leader selects its next batch"
 
     @override
     def bucket(self, time: Time, job: Extensions = ()) -> bytes:
@@ -52,7 +61,7 @@ class LeaderSelected(Batching):
         unknown = unrecognized(extensions, {JOB_EXTENSION_BATCH_ID})
         if unknown:
             raise UnsupportedExtension(
-                "a leader_selected task has no other aggregation job extension than "
+                f"a {self.mode.name.lower()} task has no other aggregation job extension than "
                 "leader_selected_batch_id",
                 unsupported_extensions=list(unknown),
             )
@@ -68,10 +77,10 @@ class LeaderSelected(Batching):
     def query(self, named: Mapping[str, int], time_precision: int) -> Query:
         for name in named:
             raise BatchInvalid(
-                f"{name}: the task is leader_selected: the leader selects its next batch, and none "
-                "can be named"
+                f"{name}: the task is {self.mode.name.lower()}: {self.who_selects}, "
+                "and none can be named"
             )
-        return LeaderSelectedQuery()
+        return self.query_type()
 
     @override
     def named(self, query: Query, time_precision: int) -> Mapping[str, int]:
@@ -79,19 +88,19 @@ class LeaderSelected(Batching):
 
     @override
     def asked(self, query: Query, latest: Time, time_precision: int) -> None:
-        _check_query(query)
+        self._check_query(query)
 
     @override
     def check_window(
         self, asked: Query | BatchSelector, window: Window, time_precision: int
     ) -> None:
-        raise BatchInvalid("batches that the leader selects are no windows")
+        raise BatchInvalid(f"batches of a {self.mode.name.lower()} task are no windows")
 
     @override
     def selected(self, selector: BatchSelector, query: Query) -> Batch:
-        _check_query(query)
-        if not isinstance(selector, LeaderSelectedSelector):
-            raise _other_mode()
+        self._check_query(query)
+        if not isinstance(selector, self.selector_type):
+            raise self._other_mode()
         return Batch(selector.batch_id.value, selector.batch_id.value)
 
     @override
@@ -100,11 +109,18 @@ class LeaderSelected(Batching):
 
     @override
     def selector(self, batch: Batch) -> BatchSelector:
-        return LeaderSelectedSelector(BatchId(batch.first))
+        return self.selector_type(BatchId(batch.first))
 
     @override
     def described(self, batch: Batch, time_precision: int) -> Mapping[str, int | str]:
         return {"batch_id": str(BatchId(batch.first))}
+
+    def _check_query(self, query: Query) -> None:
+        if not isinstance(query, self.query_type):
+            raise self._other_mode()
+
+    def _other_mode(self) -> InvalidMessage:
+        return InvalidMessage(f"the task's batch mode is {self.mode.name.lower()}")
 
 
 def new_bucket(newest: bytes, entropy: Entropy) -> bytes:
@@ -116,12 +132,3 @@ def new_bucket(newest: bytes, entropy: Entropy) -> bytes:
     """
     serial = int.from_bytes(newest[:_SERIAL_SIZE], "big") + 1
     return serial.to_bytes(_SERIAL_SIZE, "big") + entropy.bytes(BatchId.size - _SERIAL_SIZE)
-
-
-def _check_query(query: Query) -> None:
-    if not isinstance(query, LeaderSelectedQuery):
-        raise _other_mode()
-
-
-def _other_mode() -> InvalidMessage:
-    return InvalidMessage("the task's batch mode is leader_selected")

@@ -208,7 +208,7 @@ def _batch(task: "Task", text: str) -> "Batch":
     if not slash:
         raise ParameterError(f"batch: must be START/END, not {text!r}")
     batching = task.batching
-    if batching.leader_selects:
+    if batching.has_ids:
         return Batch(_key(start), _key(end))
     first, last = parse_time(start, "batch"), parse_time(end, "batch")
     if first is None or last is None:

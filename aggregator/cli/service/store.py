@@ -255,7 +255,7 @@ def _store_key_name(text: str) -> bytes:
 
 def _closed(presumed: "Presumed") -> str:
     task = presumed.task
-    if task.batching.leader_selects:
+    if task.batching.has_ids:
         return "ended, since its reports name no batch"
     if presumed.closed is None:
         return "nothing to close"

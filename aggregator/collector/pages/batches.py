@@ -305,7 +305,7 @@ def _free_form(asked: Asked, csrf: str) -> Html:
         )
         for name, label in (("start", f"From ({zone})"), ("end", f"To ({zone})"))
     ]
-    fields = [] if asked.task.batching.leader_selects else bounds
+    fields = [] if asked.task.batching.has_ids else bounds
     unit = asked.task.time_precision
     return join(
         (

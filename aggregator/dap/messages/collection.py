@@ -1,6 +1,6 @@
 """The collection interaction: from the Collector to the Leader, and from the Leader to the Helper.
 
-Source: DAP, "Collecting Results" and "Batch Modes".
+Source: DAP, "Collecting Results" and "Batch Modes"; draft-thomson-ppm-dap-attribution.
 """
 
 from dataclasses import dataclass
@@ -48,7 +48,19 @@ class LeaderSelectedQuery:
         writer.opaque16(b"")
 
 
-Query = TimeIntervalQuery | LeaderSelectedQuery
+@dataclass(frozen=True, slots=True)
+class CollectorSelectedQuery:
+    """Asks for the reports that are uploaded below the collection job."""
+
+    batch_mode: ClassVar[BatchMode] = BatchMode.COLLECTOR_SELECTED
+
+    def write(self, writer: Writer) -> None:
+        """Append the mode."""
+        writer.u8(self.batch_mode)
+        writer.opaque16(b"")
+
+
+Query = TimeIntervalQuery | LeaderSelectedQuery | CollectorSelectedQuery
 """Which batch the Collector asks for."""
 
 
@@ -60,6 +72,9 @@ def read_query(reader: Reader) -> Query:
         case BatchMode.LEADER_SELECTED:
             reader.opaque16(maximum=0, name="Query.config")
             return LeaderSelectedQuery()
+        case BatchMode.COLLECTOR_SELECTED:
+            reader.opaque16(maximum=0, name="Query.config")
+            return CollectorSelectedQuery()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +103,20 @@ class LeaderSelectedSelector:
         writer.opaque16(self.batch_id.value)
 
 
-BatchSelector = TimeIntervalSelector | LeaderSelectedSelector
+@dataclass(frozen=True, slots=True)
+class CollectorSelectedSelector:
+    """Selects the batch of a collection job."""
+
+    batch_mode: ClassVar[BatchMode] = BatchMode.COLLECTOR_SELECTED
+    batch_id: BatchId
+
+    def write(self, writer: Writer) -> None:
+        """Append mode and batch id."""
+        writer.u8(self.batch_mode)
+        writer.opaque16(self.batch_id.value)
+
+
+BatchSelector = TimeIntervalSelector | LeaderSelectedSelector | CollectorSelectedSelector
 """The batch of which the Leader asks for the Helper's share."""
 
 
@@ -98,8 +126,9 @@ def read_batch_selector(reader: Reader) -> BatchSelector:
         case BatchMode.TIME_INTERVAL:
             return TimeIntervalSelector(_read_batch_interval(reader))
         case BatchMode.LEADER_SELECTED:
-            config = reader.opaque16(BatchId.size, BatchId.size, "BatchSelector.config")
-            return LeaderSelectedSelector(BatchId(config))
+            return LeaderSelectedSelector(_read_batch_id(reader))
+        case BatchMode.COLLECTOR_SELECTED:
+            return CollectorSelectedSelector(_read_batch_id(reader))
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +263,10 @@ def aggregate_share_aad(task_id: TaskId, configuration: bytes, request: bytes) -
     The request must be byte for byte as the Collector sent it.
     """
     return task_id.value + configuration + request
+
+
+def _read_batch_id(reader: Reader) -> BatchId:
+    return BatchId(reader.opaque16(BatchId.size, BatchId.size, "BatchSelector.config"))
 
 
 def _read_batch_interval(reader: Reader) -> Interval:

@@ -13,7 +13,7 @@ async def answers_so_far(runtime: Runtime, task: Task) -> AnswersSoFar:
     Raises:
         BatchInvalid: The task's batches are not windows.
     """
-    if task.policy.window is None or task.batching.leader_selects:
+    if task.policy.window is None or task.batching.has_ids:
         raise BatchInvalid("answers are counted by window, and the task has none", task.task_id)
     beside = await runtime.asked_with(task)
     places = [task, *(each for each in beside if is_place_beside(task, each))]

@@ -62,7 +62,7 @@ def _span(definition: str, first: bytes, last: bytes) -> str:
         task = task_from_toml(definition)
     except ParameterError:
         return ""  # what is wrong with its file is said elsewhere
-    if task.batching.leader_selects:
+    if task.batching.has_ids:
         return ""
     bounds = task.batching.described(Batch(first, last), task.time_precision)
     start, end = (utc_text(int(bounds[name])) for name in ("start", "end"))

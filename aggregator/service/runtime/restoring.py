@@ -115,7 +115,7 @@ def _presume(tx: Transaction, task: Task, role: Role, backup_time: int, latest: 
     """Close all windows that are over, and charge for those that may have been released."""
     task_id = task.task_id.value
     stored = [*open_buckets(tx, task_id), *waiting_buckets(tx, task_id)]
-    if task.batching.leader_selects:
+    if task.batching.has_ids:
         close_selected(tx, task_id)
         return Presumed(task, None, _charge(tx, task, _selected(tx, task, stored)))
     window = task.policy.window or Window(1)

@@ -275,7 +275,7 @@ def enter_releases(
 
 
 def close_selected(tx: Transaction, task_id: bytes) -> None:
-    """End a leader-selected task for good, and close all that it has stored.
+    """End a task whose batches have ids for good, and close all that it has stored.
 
     Its reports name no batch. The store has forgotten the ids of those that were released since the
     backup, so in another batch they could be released again.

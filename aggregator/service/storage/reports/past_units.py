@@ -34,7 +34,7 @@ def past_before(task: Task, now: int, waits_seconds: int = 0) -> bytes:
         now: Seconds since the epoch.
         waits_seconds: At a helper, how long reports may wait at its leader.
     """
-    if task.batching.leader_selects:
+    if task.batching.has_ids:
         return b""
     earliest = task.time(max(0, now - PAST_SECONDS - waits_seconds))
     return batch_of_interval(Interval.of(earliest.units, 1)).first
