@@ -287,6 +287,27 @@ def mark_collected(tx: Transaction, task_id: bytes, batch: Batch) -> None:
     destroy_shares(tx, task_id, batch)
 
 
+def drop(tx: Transaction, task_id: bytes, batch: Batch) -> None:
+    """Close an open batch for ever and destroy its shares, without anything being released of it.
+
+    Call it only if we have neither drawn noise for the batch nor sent our share. Other batches may
+    then take its reports (`reports.bound`).
+    """
+    locks.change_batches(tx, task_id)
+    if closed_batches(tx, task_id, batch).overall() is None:
+        _close(tx, task_id, batch, BatchState.COLLECTED, dropped=1)
+        destroy_shares(tx, task_id, batch)
+
+
+def is_dropped(tx: Transaction, task_id: bytes, bucket: bytes) -> bool:
+    """Return whether the batch that is this bucket alone was dropped."""
+    closed = tables.closed_batches.c
+    query = select(closed.dropped).where(
+        closed.task == tx.task_key(task_id), closed.first_bucket == bucket
+    )
+    return bool(tx.connection.execute(query).scalar())
+
+
 def close_for_ever(tx: Transaction, task_id: bytes, batch: Batch) -> None:
     """Close all of the range that is not collected, frozen or not, and destroy its shares.
 
@@ -326,7 +347,9 @@ def destroy_shares(tx: Transaction, task_id: bytes, batch: Batch | None = None) 
     tx.destroyed_slots += tx.keys.delete(slots)
 
 
-def _close(tx: Transaction, task_id: bytes, batch: Batch, state: BatchState) -> None:
+def _close(
+    tx: Transaction, task_id: bytes, batch: Batch, state: BatchState, dropped: int = 0
+) -> None:
     locks.change_batches(tx, task_id)
     closed = closed_batches(tx, task_id, batch).overall()
     if closed is not None:
@@ -339,6 +362,7 @@ def _close(tx: Transaction, task_id: bytes, batch: Batch, state: BatchState) -> 
             state=state,
             changed_at=tx.now,
             leftovers=int(state is BatchState.COLLECTED),
+            dropped=dropped,
         )
     )
 

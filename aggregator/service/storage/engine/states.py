@@ -21,6 +21,7 @@ class AggregationJobState(StrEnum):
 class CollectionJobState(StrEnum):
     """A Leader's collection job."""
 
+    OPEN = "open"  # reports are uploaded below it, if its collector selects them; no driver's yet
     START = "start"  # waiting for reports, or for aggregation jobs to end
     FROZEN = "frozen"  # the batch takes no more reports; the Helper may have released
     FINISHED = "finished"  # both sealed shares stored
@@ -32,7 +33,7 @@ class BatchState(StrEnum):
     """A closed batch; a batch without a row is open."""
 
     FROZEN = "frozen"  # no report is added; may open again
-    COLLECTED = "collected"  # released, its un-noised shares destroyed; for ever
+    COLLECTED = "collected"  # released, or never to be; its un-noised shares destroyed; for ever
 
 
 class CollectionState(StrEnum):
@@ -105,6 +106,8 @@ COLLECTION_JOB = Machine(
     "collection job (Leader)",
     (
         Transition("create_collection_job", (), CollectionJobState.START),
+        Transition("open_collection_job", (), CollectionJobState.OPEN),
+        Transition("close_collection_job", (CollectionJobState.OPEN,), CollectionJobState.START),
         Transition("freeze_collection_job", (CollectionJobState.START,), CollectionJobState.FROZEN),
         Transition(
             "finish_collection_job", (CollectionJobState.FROZEN,), CollectionJobState.FINISHED
@@ -116,12 +119,13 @@ COLLECTION_JOB = Machine(
         ),
         Transition(
             "abandon_collection_job",
-            (CollectionJobState.START, CollectionJobState.FROZEN),
+            (CollectionJobState.OPEN, CollectionJobState.START, CollectionJobState.FROZEN),
             CollectionJobState.FAILED,
         ),
         Transition(
             "delete_collection_job",
             (
+                CollectionJobState.OPEN,
                 CollectionJobState.START,
                 CollectionJobState.FROZEN,
                 CollectionJobState.FINISHED,
@@ -155,6 +159,7 @@ CLOSED_BATCH = Machine(
         Transition("freeze", ("open",), BatchState.FROZEN),
         Transition("unfreeze", (BatchState.FROZEN,), "open"),
         Transition("mark_collected", (BatchState.FROZEN, "open"), BatchState.COLLECTED),
+        Transition("drop", ("open",), BatchState.COLLECTED),
     ),
 )
 

@@ -146,7 +146,7 @@ def _task(*, primary_key: bool = False) -> Column[int]:
     )
 
 
-def _ids(name: str, comment: str) -> Table:
+def _ids(name: str, comment: str, *beside: Column[Any]) -> Table:
     """Return a table of the ids of reports, in the order of the days of their times.
 
     So what comes in touches few pages of a large table, and what is forgotten is a range of it. The
@@ -162,6 +162,7 @@ def _ids(name: str, comment: str) -> Table:
             primary_key=True,
         ),
         _bytes("report_id", "DAP ReportID, 16 bytes.", 16, primary_key=True),
+        *beside,
         # PostgreSQL would look the task up for each row, which takes longer than storing the row.
         # There the lock on the task's row protects it alone.
         ForeignKeyConstraint(["task"], ["tasks.id"]).ddl_if(dialect="sqlite"),
@@ -591,6 +592,19 @@ aggregated_reports = _ids(
     "transaction. Being there is the replay check, until a report of their age is refused.",
 )
 
+bound_reports = _ids(
+    "bound_reports",
+    "Both: to which batch the ids of reports are bound where collectors select batches, beside "
+    "`report_ids` or `aggregated_reports`. If the batch is dropped, the same bytes may be bound to "
+    "another. Rows leave with those ids.",
+    _bytes("bucket", "The batch, as in `buckets`."),
+    _bytes(
+        "sha256",
+        "Leader: SHA-256 of the encoded Report; Helper: of its public part and our ciphertext.",
+        32,
+    ),
+)
+
 permits = _table(
     "permits",
     _domain(),
@@ -719,6 +733,11 @@ closed_batches = _table(
         "leftovers",
         "1 while rows of `bucket_shares` of the collected batch are still to be deleted.",
     ),
+    _integer(
+        "dropped",
+        "1 if the batch was closed before we drew noise for it or sent our share, so that other "
+        "batches may take its reports (`bound_reports`); otherwise 0.",
+    ),
     Index(None, "task", "first_bucket", unique=True),
     Index("ix_closed_batches_leftovers", "id", **_only("leftovers = 1")),
     comment="Both: batches that take no more reports, as ranges of buckets in the order of their "
@@ -736,7 +755,12 @@ collection_jobs = _table(
         16,
         unique=True,
     ),
-    _bytes("body_sha256", "SHA-256 of `request`, after a `job_id` that the Collector chose.", 32),
+    _bytes(
+        "body_sha256",
+        "SHA-256 of `request`, after the `job_id` if the Collector chose it, or reports came below "
+        "it: then the same request makes another job.",
+        32,
+    ),
     _bytes("request", "The exact CollectionJobReq."),
     *_batch(selected_later=True),
     *_state(CollectionJobState),
@@ -757,6 +781,12 @@ collection_jobs = _table(
     _uint64("interval_end", "The unit after its last one.", nullable=True),
     _text("problem", "The problem document of a failed job, JSON.", nullable=True),
     _seconds(
+        "uploaded_at",
+        "Seconds; when reports last came below it, 0 before the first. Null if none can, as the "
+        "Collector does not select the batch.",
+        nullable=True,
+    ),
+    _seconds(
         "refused_since",
         "Seconds; since when the Helper has refused without saying why in DAP's terms. Null if it "
         "does not.",
@@ -771,7 +801,7 @@ collection_jobs = _table(
         "task",
         "body_sha256",
         unique=True,
-        **_only("state IN ('start', 'frozen', 'finished')"),
+        **_only("state IN ('open', 'start', 'frozen', 'finished')"),
     ),
     Index(None, "state", "lease_expires_at", "task"),
     Index(None, "task", "first_bucket"),

@@ -86,3 +86,13 @@ _FREEING = delete(_REJECTED).where(
     _REJECTED.c.report_id == bindparam("report_id"),
     _REJECTED.c.sha256 == bindparam("sha256"),
 )
+
+
+def forget_rejected(tx: Transaction, task: int, report_id: bytes) -> None:
+    """Forget that a report does not count, as it is to count in another batch."""
+    tx.run(_FORGETTING, {"task": task, "report_id": report_id})
+
+
+_FORGETTING = delete(_REJECTED).where(
+    _REJECTED.c.task == bindparam("task"), _REJECTED.c.report_id == bindparam("report_id")
+)

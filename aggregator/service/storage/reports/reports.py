@@ -18,6 +18,7 @@ from aggregator.service.storage.batches.closed import ClosedToUploads, closed_to
 from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.states import BatchState
 from aggregator.service.storage.engine.transaction import Transaction
+from aggregator.service.storage.reports.bound import bind
 from aggregator.service.storage.reports.capacity import ALONE, full_of_others, room_to_add
 from aggregator.service.storage.reports.claims import is_due
 from aggregator.service.storage.reports.counters import (
@@ -56,6 +57,7 @@ def put_reports(
     past_before: bytes = b"",
     over: Over | None = None,
     others: Mapping[bytes, int | None] = ALONE,
+    digests: Sequence[bytes] | None = None,
 ) -> list[ReportError | None]:
     """Store the reports whose ids are new and whose batches take them; count all by outcome.
 
@@ -76,10 +78,12 @@ def put_reports(
         over: Why the task takes no new report, whatever its batch; None if it does.
         others: The other tasks of the same answers (`closed_to_uploads`), each with its
             `max_reports` if everybody reports to it, or None: what it has no room for is refused.
+        digests: A hash of each report's bytes if ids are bound to batches (`bound`), else None.
 
     Returns:
         Why each report was refused, or None, in order. Of two reports with the same id in
-        `reports`, the first is new.
+        `reports`, the first is new. Where ids are bound to batches, `report_replayed` is said only
+        of those that another batch has or that had other bytes, and None of repetitions.
 
     Raises:
         IdsForgotten: See `admit`.
@@ -89,19 +93,16 @@ def put_reports(
     arriving = begin_to_put(
         tx, task_id, reports, max_reports, smallest_batch, past_before, over, others
     )
-    return arriving.put(
-        tx,
-        admit(
-            tx,
-            tables.report_ids,
-            task_id,
-            arriving.arrivals,
-            arriving.reports.days,
-            arriving.closed,
-            arriving.room,
-            first_day,
-        ),
-    )
+    days, closed, room = arriving.reports.days, arriving.closed, arriving.room
+    arrivals = arriving.arrivals
+    admitted = admit(tx, tables.report_ids, task_id, arrivals, days, closed, room, first_day)
+    if digests is None:
+        return arriving.put(tx, admitted)
+    bound, elsewhere = bind(tx, task_id, arrivals, days, digests, admitted, closed, room)
+    return [
+        None if error is ReportError.REPORT_REPLAYED and place not in elsewhere else error
+        for place, error in enumerate(arriving.put(tx, bound, elsewhere))
+    ]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -127,16 +128,25 @@ class Arriving:
         return [*zip(self.reports.ids, self.reports.buckets, strict=True)]
 
     def put(
-        self, tx: Transaction, admitted: Sequence[ReportError | None]
+        self,
+        tx: Transaction,
+        admitted: Sequence[ReportError | None],
+        elsewhere: Container[int] | None = None,
     ) -> list[ReportError | None]:
-        """Store the reports that are admitted, and count all; see `put_reports`."""
+        """Store the reports that are admitted, and count all; see `put_reports`.
+
+        `elsewhere` is given where ids are bound to batches: the places of replays that were never
+        stored in this one. There a closed batch never reopens.
+        """
         reports, over, key = self.reports, self._over, tx.task_key(self._task_id)
         errors = [*admitted]
         if ReportError.REPORT_REPLAYED in admitted:
-            errors = _seen_again(tx, key, reports, admitted, self.closed, self.room)
+            errors = _seen_again(
+                tx, key, reports, admitted, self.closed, self.room, elsewhere or ()
+            )
         if over is not None:
             errors = [over.error if each is ReportError.REPORT_DROPPED else each for each in errors]
-        if ReportError.BATCH_COLLECTED in errors:
+        if elsewhere is None and ReportError.BATCH_COLLECTED in errors:
             errors = [
                 ReportError.REPORT_TOO_EARLY
                 if error is ReportError.BATCH_COLLECTED
@@ -217,10 +227,15 @@ def _seen_again(
     errors: Sequence[ReportError | None],
     closed: Container[bytes],
     room: Mapping[bytes, Room],
+    elsewhere: Container[int],
 ) -> list[ReportError | None]:
     """Say of replays that do not count that they are dropped, or None of those that are free."""
     told = [*errors]
-    replays = [place for place, error in enumerate(errors) if error is ReportError.REPORT_REPLAYED]
+    replays = [
+        place
+        for place, error in enumerate(errors)
+        if error is ReportError.REPORT_REPLAYED and place not in elsewhere
+    ]
     known = rejected_before(tx, task, [reports.ids[place] for place in replays])
     # In one order, or two transactions that free the same ids would wait for each other.
     for place in sorted(replays, key=lambda place: reports.ids[place]):

@@ -112,7 +112,13 @@ def test_a_task_is_added_without_a_look_at_all_others(store: Database) -> None:
 def close_every_other_window(tx: Transaction, count: int) -> None:
     """Collect windows of one unit, no two of which follow each other."""
     task, closed = tx.task_key(TASK_ID), tables.closed_batches
-    row = {"task": task, "state": BatchState.COLLECTED, "changed_at": tx.now, "leftovers": 0}
+    row = {
+        "task": task,
+        "state": BatchState.COLLECTED,
+        "changed_at": tx.now,
+        "leftovers": 0,
+        "dropped": 0,
+    }
     rows = [
         {**row, "first_bucket": unit(2 * number), "last_bucket": unit(2 * number)}
         for number in range(count)

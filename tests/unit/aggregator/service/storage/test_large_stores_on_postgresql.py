@@ -127,7 +127,13 @@ def test_what_one_task_keeps_for_longer_is_not_looked_at_for_the_others(
 def put_old_windows_between_open_units(tx: Transaction) -> None:
     """Store windows that are collected and have no totals, with an open unit between any two."""
     task, units_of_time = tx.task_key(TASK_ID), range(0, 2 * ROWS, 2)
-    closed = {"task": task, "state": BatchState.COLLECTED, "changed_at": tx.now, "leftovers": 0}
+    closed = {
+        "task": task,
+        "state": BatchState.COLLECTED,
+        "changed_at": tx.now,
+        "leftovers": 0,
+        "dropped": 0,
+    }
     windows = [
         {**closed, "first_bucket": unit(each), "last_bucket": unit(each)} for each in units_of_time
     ]

@@ -30,6 +30,8 @@ from tests.support.engines import ON_POSTGRESQL, engine_of
 from tests.support.racers import run_at_once
 from tests.support.store import STORE_KEY, TASK_ID, leader_task, report_id, stored_in, unit
 
+_OF_IDS = ("aggregated_reports", "bound_reports", "report_ids")
+
 
 @pytest.fixture(autouse=True)
 def _no_store_is_a_copy() -> Iterator[None]:
@@ -44,7 +46,7 @@ def test_the_revisions_make_the_tables_that_the_code_describes(tmp_path: Path) -
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         missing = [(kind, key.name) for kind, key in compare_metadata(context, metadata)]
         # Of these rows a lock takes the place of the key.
-        of_tasks = [f"fk_{table}_task" for table in ("aggregated_reports", "report_ids")]
+        of_tasks = [f"fk_{table}_task" for table in _OF_IDS]
         of_domains = [f"fk_{table}_domain" for table in ("permits", "spent_permits")]
         is_postgresql = connection.dialect.name == "postgresql"
         no_keys = sorted([*of_tasks, *of_domains]) if is_postgresql else []
