@@ -34,7 +34,7 @@ from aggregator.dap.times import Interval
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_table, task_to_table
 from aggregator.results import Words
-from aggregator.steward.text.amounts import decode_amounts
+from aggregator.steward.text.beside import decode_beside
 from aggregator.steward.text.decode import Decoded
 from aggregator.written_times import IN_UTC
 from tests.support.collector_service import log_in
@@ -284,7 +284,7 @@ async def test_the_service_answers_while_a_list_is_tried_and_only_so_many_lists_
         tried.append(1)
         begun.set()
         assert go_on.wait(PATIENCE_SECONDS)
-        return decode_amounts(*arguments, **named)
+        return decode_beside(*arguments, **named)
 
     async def ask(strings: str) -> None:
         answer = await browser.post(PATH, data=form | {"strings": strings})
@@ -293,7 +293,7 @@ async def test_the_service_answers_while_a_list_is_tried_and_only_so_many_lists_
             assert "other lists are being tried" in answer.text
             refused.set()
 
-    monkeypatch.setattr(word_lists, "decode_amounts", slowly)
+    monkeypatch.setattr(word_lists, "decode_beside", slowly)
     try:
         with anyio.fail_after(PATIENCE_SECONDS):
             async with anyio.create_task_group() as group:

@@ -21,7 +21,7 @@ from aggregator.client.text.strings import fingerprint
 from aggregator.client.text.toss import Toss
 from aggregator.collector import Collector
 from aggregator.entropy import SystemEntropy
-from aggregator.steward.text.amounts import decode_amounts
+from aggregator.steward.text.beside import decode_beside
 from aggregator.steward.text.candidates import Listed
 from aggregator.steward.text.decode import Decoded
 from aggregator.steward.text.plan import Tail, TextPlan
@@ -140,7 +140,7 @@ def test_words_of_real_reports_are_found_as_the_plan_says(tmp_path: Path, amount
     tables = released_tables(tasks, documents)
     # Nobody holds a word that is written backwards, unless it is one.
     listed = Listed([*strings, *(word[::-1] for word in strings)], hashes.meaning)
-    decoded = decode_amounts(
+    decoded = decode_beside(
         hashes, tables, question.amount.range if question.amount else None, listed
     )
     plan = TextPlan(

@@ -11,7 +11,7 @@ import pytest
 
 from aggregator.client.text.amounts import Range
 from aggregator.client.text.hashing import TextHashes
-from aggregator.steward.text.amounts import decode_amounts
+from aggregator.steward.text.beside import decode_beside
 from tests.support.text import Counts, Everything, released_amounts, some_prints
 
 pytestmark = [pytest.mark.slow, pytest.mark.statistical]
@@ -57,7 +57,7 @@ def test_as_many_strings_are_found_and_intervals_of_means_hold_as_often_as_they_
         tried = np.concatenate([prints, np.setdiff1d(some_prints(20_000, rng), prints)])
         held, sums = np.bincount(who, minlength=STRINGS), np.bincount(who, steps, STRINGS)
         places = {int(each): place for place, each in enumerate(prints)}
-        for each in decode_amounts(hashes, tables, RANGE, Everything(tried)).found:
+        for each in decode_beside(hashes, tables, RANGE, Everything(tried)).found:
             place, amount = places[each.fingerprint], each.amount
             assert amount is not None
             counts_hold.append(each.low <= held[place] <= each.high)

@@ -131,7 +131,7 @@ def _decoded(
     from rich.console import Console
     from rich.progress import Progress
 
-    from aggregator.steward.text.amounts import decode_amounts
+    from aggregator.steward.text.beside import decode_beside
     from aggregator.steward.text.candidates import Listed, candidates_of
 
     lists, show = (Listed.of(each, question.meaning) for each in (looked.strings, looked.show))
@@ -149,7 +149,7 @@ def _decoded(
             progress.update(bar, completed=rest, description=f"pass {passes + 1}")
 
         asked = None if question.amount is None else question.amount.range
-        return decode_amounts(
+        return decode_beside(
             question.hashes, tables, asked, candidates, show=show, progress=advance
         )
 

@@ -23,7 +23,7 @@ from aggregator.dap.problems import InvalidMessage, TooManyRequests
 from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.failures import in_thread
 from aggregator.service.config import read_text
-from aggregator.steward.text.amounts import decode_amounts
+from aggregator.steward.text.beside import decode_beside
 from aggregator.steward.text.candidates import Listed
 from aggregator.steward.text.decode import Decoded
 from aggregator.steward.text.text_tasks import TextTasks
@@ -166,7 +166,7 @@ def _decoded(text: TextTasks, documents: Sequence[Document], words: WordList) ->
     try:
         listed = Listed(words.strings, text.hashes.meaning)
         check(0)
-        return decode_amounts(
+        return decode_beside(
             text.hashes,
             text.tables(documents),
             text.amount,

@@ -42,7 +42,7 @@ class PlannedText:
 
         Empty if no number is asked for, or nothing is surely found.
         """
-        from aggregator.steward.text.amounts import foretold_half_width
+        from aggregator.steward.text.beside import foretold_half_width
 
         least, amount = math.ceil(self.plan.found_from), self.question.amount
         if amount is None or least >= self.plan.tail.people:

@@ -22,7 +22,7 @@ from aggregator.dp.laws import DiscreteLaplaceLaw
 from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
-from aggregator.steward.text.amounts import decode_amounts
+from aggregator.steward.text.beside import decode_beside
 from aggregator.steward.text.candidates import Listed, candidates_of
 from aggregator.steward.text.decode import Decoded, Found, interval
 from aggregator.steward.text.means import HowMuch
@@ -204,9 +204,7 @@ class Words:
         asked = TextTasks.of(tasks)
         lists, shown = (Listed.of(each, asked.hashes.meaning) for each in (strings, show))
         candidates, tables = candidates_of(lists, shown, every=every), asked.tables(documents)
-        return cls(
-            asked, decode_amounts(asked.hashes, tables, asked.amount, candidates, show=shown)
-        )
+        return cls(asked, decode_beside(asked.hashes, tables, asked.amount, candidates, show=shown))
 
     @property
     def title(self) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 import aggregator
 from aggregator.client.text.amounts import Range
-from aggregator.steward.text.amounts import foretold_half_width
+from aggregator.steward.text.beside import foretold_half_width
 from aggregator.steward.text.plan import best_plan, zipf
 from tests.support.commands import run_here
 

@@ -10,7 +10,7 @@ import pytest
 from aggregator.client.text.amounts import Range
 from aggregator.client.text.hashing import TextHashes
 from aggregator.errors import ParameterError
-from aggregator.steward.text.amounts import decode_amounts, foretold_half_width
+from aggregator.steward.text.beside import decode_beside, foretold_half_width
 from aggregator.steward.text.decode import Decoded, decode
 from aggregator.steward.text.means import MeanLaw
 from aggregator.steward.text.plan import best_plan, zipf
@@ -25,7 +25,7 @@ def decoded(who: Counts, steps: Counts, seed: int, asked: Range | None = RANGE) 
     rng = np.random.default_rng(seed)
     prints = some_prints(STRINGS, rng)
     tables = released_amounts(HASHES, prints, (who, steps, 100), 1, rng)
-    return decode_amounts(HASHES, tables, asked, Fingerprints(prints))
+    return decode_beside(HASHES, tables, asked, Fingerprints(prints))
 
 
 def people(held: int = 60_000) -> Counts:
@@ -84,7 +84,7 @@ def test_counts_are_those_of_the_strings_alone() -> None:
     who, rng = people(), np.random.default_rng(3)
     prints = some_prints(STRINGS, rng)
     tables = released_amounts(HASHES, prints, (who, np.full(len(who), 30), 100), 1, rng)
-    found = decode_amounts(HASHES, tables, RANGE, Fingerprints(prints))
+    found = decode_beside(HASHES, tables, RANGE, Fingerprints(prints))
     strings = tables[:, 1:].reshape(HASHES.tasks, 2, HASHES.buckets).sum(axis=1)
     alone = decode(HASHES, np.concatenate([tables[:, :1], strings], 1), Fingerprints(prints))
     assert len(alone.found) > 30
@@ -131,4 +131,4 @@ def test_a_count_that_may_be_nothing_says_nothing_of_a_mean(
 def test_tables_of_another_size_are_refused() -> None:
     tables, candidates = np.zeros((11, 1024), np.int64), Fingerprints(np.arange(9, dtype=np.uint32))
     with pytest.raises(ParameterError, match="tables must be 11 of 2047 entries, not 11 of 1024"):
-        decode_amounts(HASHES, tables, RANGE, candidates)
+        decode_beside(HASHES, tables, RANGE, candidates)

@@ -23,7 +23,7 @@ from aggregator.steward.text.means import HowMuch, MeanLaw, expected_half_width
 from aggregator.steward.text.plan import TextPlan
 
 
-def decode_amounts(
+def decode_beside(
     hashes: TextHashes,
     tables: npt.NDArray[np.int64],
     asked: Range | None,
