@@ -267,6 +267,18 @@ class HowMuch(DocumentModel):
     sum_high: float
 
 
+class ChoseLabel(DocumentModel):
+    """How many of a string's people chose a label, and which part, with 95 % intervals."""
+
+    label: str
+    count: float = Field(description="An estimate, which may be below 0.")
+    low: float
+    high: float
+    share: float
+    share_low: float
+    share_high: float
+
+
 class FoundString(DocumentModel):
     """A string that people wrote."""
 
@@ -278,6 +290,9 @@ class FoundString(DocumentModel):
     high: float
     threshold: float = Field(description="The least count at which it is shown.")
     amount: HowMuch | None = Field(default=None, description="If the question asks for numbers.")
+    by: list[ChoseLabel] | None = Field(
+        default=None, description="If strings are counted by another answer."
+    )
 
 
 class HeldString(DocumentModel):
@@ -286,7 +301,12 @@ class HeldString(DocumentModel):
     window: str
     word_list: str
     shows: str | None = Field(
-        default=None, description="Count, mean or sum, if the question asks for numbers."
+        default=None,
+        description="Count, mean, sum or share, if the question asks for more than strings.",
+    )
+    group: str | None = Field(
+        default=None,
+        description="The label of another answer, if strings are counted by it; empty for all.",
     )
     label: str
     value: float

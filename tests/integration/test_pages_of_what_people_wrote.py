@@ -23,6 +23,7 @@ from anyio import to_thread
 
 from aggregator.client.survey.numbers import Grid
 from aggregator.client.text.amounts import Amount
+from aggregator.client.text.choices import ByChoice
 from aggregator.client.text.question import TextQuestion
 from aggregator.client.text.spelling import Spelling
 from aggregator.collector import models
@@ -155,6 +156,41 @@ async def test_means_stand_beside_counts_and_sums_in_the_files(tmp_path: Path, l
         rows = list(csv.DictReader((await browser.get(f"{PATH}.csv")).text.splitlines()))
         assert [row["shows"] for row in rows] == ["count", "mean", "sum"] * 3
         assert {row["unit"] for row in rows} == {"", "euros <each>"}
+
+
+async def test_a_table_by_another_answer_has_a_column_for_each_label_and_shares_in_the_files(
+    tmp_path: Path, lists: Path
+) -> None:
+    question = dataclasses.replace(QUESTION, by=ByChoice("age", ("young", "old <60>")))
+    tasks = question_tasks(question, window=WINDOW, max_reports=10**6)
+    world = CollectorWorld(tmp_path, *tasks, word_lists=lists)
+    held = {"fig": (500, 1), SCRIPT: (300, 0), "pear": (200, 1)}
+    tables = released_beside(question, held, np.random.default_rng(1))
+    for task, row in zip(tasks, tables.tolist(), strict=True):
+        world.finish(task, MONDAY, row)
+    async with world.client() as browser:
+        await log_in(browser)
+        page = await look(browser, PATH)
+        heads = [each.text for each in page.all("th")]
+        assert heads[: heads.index("old <60>") + 1][-3:] == ["to", "young", "old <60>"]
+        main = page.all("main")[0].text
+        assert "chose each answer to age, of those who answered both" in main
+        # Nobody chose the first label with a fig: no count is below 0.
+        assert re.search(r"fig[0-9,.]+[0-9.]+ \(0(\.0+)? to [0-9.]+\)[0-9.]+ \(", main), main
+        answer = (await browser.get(f"{PATH}.json")).json()
+        models.WordsOfText.model_validate_json(json.dumps(answer))
+        for each, (count, old) in zip(answer["found"], held.values(), strict=True):
+            truths = (count * (1 - old), count * old)
+            for cell, truth in zip(each["by"], truths, strict=True):
+                assert cell["low"] - 5 <= truth <= cell["high"] + 5
+                assert cell["share_low"] - 0.05 <= truth / count <= cell["share_high"] + 0.05
+        assert answer["question"] == "A fruit?"
+        rows = list(csv.DictReader((await browser.get(f"{PATH}.csv")).text.splitlines()))
+        assert [(row["group"], row["shows"]) for row in rows[:5]] == [
+            ("", "count"),
+            *((label, shows) for label in ("young", "old <60>") for shows in ("count", "share")),
+        ]
+        assert rows[1].keys() <= models.HeldString.model_fields.keys()
 
 
 async def test_all_tasks_of_a_question_are_one_card_and_each_leads_to_its_page(

@@ -141,7 +141,7 @@ def test_words_of_real_reports_are_found_as_the_plan_says(tmp_path: Path, amount
     # Nobody holds a word that is written backwards, unless it is one.
     listed = Listed([*strings, *(word[::-1] for word in strings)], hashes.meaning)
     decoded = decode_beside(
-        hashes, tables, question.amount.range if question.amount else None, listed
+        hashes, tables, question.beside.told if question.beside else None, listed
     )
     plan = TextPlan(
         Tail.of(counts.astype(np.float64)), 1, TASKS, LENGTH, listed.count, levels=1 + bool(amount)

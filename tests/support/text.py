@@ -88,12 +88,30 @@ def released_amounts(
     and how many there are at most.
     """
     who, steps, most = given
-    tossed, level = rng.integers(0, hashes.tasks, len(who)), rng.integers(0, most, len(who)) < steps
-    tables = np.zeros((hashes.tasks, 1 + 2 * hashes.buckets), np.int64)
+    level = (rng.integers(0, most, len(who)) < steps).astype(np.int64)
+    return released_levels(hashes, prints, (who, level, 2), epsilon, rng)
+
+
+def released_levels(
+    hashes: TextHashes,
+    prints: Prints,
+    given: tuple[Counts, Counts, int],
+    epsilon: float,
+    rng: np.random.Generator,
+) -> Counts:
+    """Return the released tables of all levels.
+
+    `given` has the place of each person's string among the fingerprints, their level, and how many
+    levels there are.
+    """
+    who, level, levels = given
+    tossed = rng.integers(0, hashes.tasks, len(who))
+    tables = np.zeros((hashes.tasks, 1 + levels * hashes.buckets), np.int64)
     for task in range(hashes.tasks):
         mine = tossed == task
         buckets = hashes.string_buckets(task, prints)[who[mine]]
-        np.add.at(tables[task], 1 + buckets + level[mine] * hashes.buckets, 1)
+        entries = 1 + buckets + level[mine] * hashes.buckets
+        tables[task] = np.bincount(entries, minlength=tables.shape[1])
     return tables + _noise(tables.shape, epsilon, rng)
 
 
@@ -136,15 +154,22 @@ def released_words(
 def released_beside(
     question: TextQuestion, held: Mapping[str, tuple[int, int]], rng: np.random.Generator
 ) -> Counts:
-    """Return the released tables of strings, each with how many hold it and the steps they give."""
-    assert question.amount is not None
+    """Return the released tables of strings, each with how many hold it and the steps they give.
+
+    Where strings are counted by another answer, these are the places of labels that they choose.
+    """
+    assert question.beside is not None
     prints = np.array(
         [fingerprint(normal_form(each), question.meaning) for each in held], np.uint32
     )
     counts, steps = (np.array(each) for each in zip(*held.values(), strict=True))
     who = np.repeat(np.arange(len(held)), counts)
-    given = who, np.repeat(steps, counts), question.amount.grid.steps
-    return released_amounts(question.hashes, prints, given, float(question.epsilon), rng)
+    told, epsilon = np.repeat(steps, counts), float(question.epsilon)
+    if question.amount is not None:
+        given = who, told, question.amount.grid.steps
+        return released_amounts(question.hashes, prints, given, epsilon, rng)
+    given = who, told, question.beside.levels
+    return released_levels(question.hashes, prints, given, epsilon, rng)
 
 
 def result_documents(tasks: list[Task], tables: Counts) -> list[dict[str, Any]]:

@@ -148,10 +148,8 @@ def _decoded(
             passes, rest = divmod(tried, candidates.count)
             progress.update(bar, completed=rest, description=f"pass {passes + 1}")
 
-        asked = None if question.amount is None else question.amount.range
-        return decode_beside(
-            question.hashes, tables, asked, candidates, show=show, progress=advance
-        )
+        told = None if question.beside is None else question.beside.told
+        return decode_beside(question.hashes, tables, told, candidates, show=show, progress=advance)
 
 
 def _decoded_lines(decoded: "Decoded") -> list[str]:

@@ -28,7 +28,7 @@ from aggregator.client.sender import REPORTS_PER_REQUEST, Sender
 from aggregator.client.survey.answers import AnswerError, Entries
 from aggregator.client.survey.asked_survey import AskedSurvey, read_survey
 from aggregator.client.survey.numbers import Grid, Unfit, is_nothing
-from aggregator.client.text.amounts import Written
+from aggregator.client.text.levels import Written
 from aggregator.clock import Clock, SystemClock
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ParameterError

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from aggregator.client.batched_calls import BatchedCalls
 from aggregator.client.outbox import Outbox
-from aggregator.client.text.amounts import Written
 from aggregator.client.text.beside_survey import AskedTexts
 from aggregator.client.text.fitting import SpelledWindow, read_spelling
+from aggregator.client.text.levels import Written
 from aggregator.client.text.toss import Toss
 from aggregator.entropy import Entropy
 from aggregator.errors import ConfigurationError, ParameterError

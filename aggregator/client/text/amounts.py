@@ -1,20 +1,17 @@
 """The number that people give beside a string: rounded at random to the least or the largest.
 
 The number lies on a grid; y is how many of its N steps lie below it. A report tells one of two
-levels: 1 with a chance of exactly y/N, else 0. Its place in the histogram is that of the string's
-bucket, with the buckets of level 1 after all those of level 0; so string and number are one entry,
-for one epsilon. The mean of a string's numbers is what part of its reports has level 1. Whoever
-gives only a string, or only a number, gave no answer.
+levels (`levels`): 1 with a chance of exactly y/N, else 0. The mean of a string's numbers is what
+part of its reports has level 1.
 """
 
 import dataclasses
 import re
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Final, TypeAlias
+from typing import Final
 
 from aggregator.client.survey.numbers import Grid, exact
-from aggregator.client.text.hashing import NO_ANSWER
 from aggregator.dp.rationals import format_rational
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
@@ -22,7 +19,7 @@ from aggregator.protocol.task import MADE_UP
 from aggregator.untrusted_text import first_unsafe_member
 
 LEVELS: Final = 2
-"""The levels of a number, each with a bucket for each bucket of strings."""
+"""The levels of a number."""
 
 MOST_STEPS: Final = 2**32
 """The most steps from the least number to the largest."""
@@ -38,9 +35,6 @@ _SPELLED: Final = re.compile(
 _DRAWN: Final = 8
 """Bytes of a draw; the largest are drawn again, so that all numbers are equally likely."""
 
-Written: TypeAlias = str | tuple[str, int] | None
-"""A string, with the steps of the number where one is asked for; None is no answer."""
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Range:
@@ -50,6 +44,11 @@ class Range:
     high: Fraction
     step: Fraction
     unit: str
+
+    @property
+    def levels(self) -> int:
+        """How many levels a report may have."""
+        return LEVELS
 
     @property
     def size(self) -> Fraction:
@@ -90,8 +89,8 @@ class Amount:
                 f"amount: high: must be at most {MOST_STEPS:,} steps above low, not "
                 f"{self.grid.steps:,}"
             )
-        spelled = self.range.before("")
-        if len(spelled.encode()) > _MOST_SPELLED or range_of(spelled) != self.range:
+        spelled = self.told.before("")
+        if len(spelled.encode()) > _MOST_SPELLED or range_of(spelled) != self.told:
             raise ParameterError(
                 f"amount: low, high, step and unit: are too long: {spelled!r} must have at most "
                 f"{_MOST_SPELLED} bytes"
@@ -105,8 +104,13 @@ class Amount:
         return cls(str(table["text"]), grid, str(table["unit"]))
 
     @property
-    def range(self) -> Range:
-        """The possible numbers."""
+    def levels(self) -> int:
+        """How many levels a report may have."""
+        return LEVELS
+
+    @property
+    def told(self) -> Range:
+        """What a task says of it: the possible numbers."""
         return Range(self.grid.low, self.grid.high, self.grid.step, self.unit)
 
     @property
@@ -127,22 +131,6 @@ class Amount:
         Outside tests the entropy is the operating system's.
         """
         return int(drawn_below(self.grid.steps, entropy) < steps)
-
-
-def entry_of(bucket: int, level: int, length: int) -> int:
-    """Return the entry of a bucket at a level, if `length` buckets are those of one level."""
-    return bucket if bucket == NO_ANSWER else bucket + level * (length - 1)
-
-
-def entries_of(length: int) -> int:
-    """Return how many entries a report has, if `length` buckets are those of one level."""
-    return 1 + LEVELS * (length - 1)
-
-
-def length_of(entries: int) -> int:
-    """Return how many buckets one level has if a report has so many entries; 0 if none has."""
-    each, rest = divmod(entries - 1, LEVELS)
-    return 0 if rest else 1 + each
 
 
 def range_of(title: str) -> Range | None:

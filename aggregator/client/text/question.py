@@ -1,12 +1,13 @@
 """One text question and its tasks, each of which binds the whole question and its own place in it.
 
 The public description (`text.json`) says what all parties and clients must agree on: the title, the
-version of the normal form, the numbers of tasks and buckets, epsilon, and in version 2 which number
-is asked for beside a string (`amounts`). Its digest is the `meaning` that every fingerprint and key
-depends on, and the `task_info` of task g ends with a digest of the description and g. That is bound
-into every report: with another description, or tasks in another order, no report opens. If a survey
-has text questions only, no task of its own binds what it asks, and each of theirs does: the digest
-is then of the survey's meaning, too.
+version of the normal form, the numbers of tasks and buckets, epsilon, and which number is asked for
+beside a string (version 2), or by which answer strings are counted (version 3; see `levels`). Its
+digest is the `meaning` that every fingerprint and key depends on, and the `task_info` of task g
+ends with a digest of the description and g. That is bound into every report: with another
+description, or tasks in another order, no report opens. If a survey has text questions only, no
+task of its own binds what it asks, and each of theirs does: the digest is then of the survey's
+meaning, too.
 """
 
 import dataclasses
@@ -18,8 +19,10 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from aggregator.client.text import TASKS
-from aggregator.client.text.amounts import Amount, Written, entries_of, entry_of, range_of
+from aggregator.client.text.amounts import Amount
+from aggregator.client.text.choices import ByChoice
 from aggregator.client.text.hashing import MOST_BUCKETS, TextHashes
+from aggregator.client.text.levels import Beside, Written, entries_of, entry_of, told_in
 from aggregator.client.text.strings import NORMALISATION
 from aggregator.dp.group import Group
 from aggregator.dp.rationals import format_rational, parse_rational
@@ -29,8 +32,8 @@ from aggregator.protocol.task import Task, info_with_digest
 from aggregator.protocol.task_file import task_to_table, tasks_from_toml
 from aggregator.untrusted_text import first_unsafe_member
 
-_VERSION, _WITH_AMOUNT = 1, 2
-"""The versions of a description: without an amount, and with one."""
+_VERSION, _WITH_AMOUNT, _BY_CHOICE = 1, 2, 3
+"""The versions of a description: of strings alone, with an amount, and by another answer."""
 
 _DOMAIN = b"prio text question"
 _MECHANISM = "PureDpDiscreteLaplace"
@@ -48,8 +51,9 @@ Described = TypeVar("Described")
 class TextQuestion:
     """What is asked, and how it is counted: epsilon is of each task, and so of a person.
 
-    `length` is how many buckets one level has, with that for no answer; `amount` is the number that
-    people give beside a string, if one is asked for.
+    `length` is how many buckets one level has, with that for no answer. `amount` is the number that
+    people give beside a string, if one is asked for; `by` is the question by whose answers strings
+    are counted, if there is one. There are not both.
     `survey` is the meaning of a survey that has text questions only. It is no part of the question,
     whose fingerprints and tosses stay what they are when the survey changes.
     """
@@ -60,6 +64,7 @@ class TextQuestion:
     length: int
     survey: str = dataclasses.field(default="", compare=False, repr=False)
     amount: Amount | None = None
+    by: ByChoice | None = None
 
     def __post_init__(self) -> None:
         if not self.title.strip():
@@ -67,10 +72,9 @@ class TextQuestion:
         if first_unsafe_member({"title": self.title}):
             raise ParameterError("title: must be one line, without control characters")
         _ = self.hashes
-        if self.entries > MOST_BUCKETS:
-            raise ParameterError(
-                f"buckets: with an amount must be at most {MOST_BUCKETS // 2}, not {self.length}"
-            )
+        if self.amount is not None and self.by is not None:
+            raise ParameterError("by: a question with an amount has none")
+        check_length(self.length, self.beside)
 
     @property
     def meaning(self) -> bytes:
@@ -83,27 +87,32 @@ class TextQuestion:
         return TextHashes(self.meaning, self.tasks, self.length)
 
     @property
+    def beside(self) -> Beside | None:
+        """What is told beside a string, if anything."""
+        return self.by if self.amount is None else self.amount
+
+    @property
     def entries(self) -> int:
         """How many entries a report has."""
-        return self.length if self.amount is None else entries_of(self.length)
+        return self.length if self.beside is None else entries_of(self.length, self.beside.levels)
 
     def measurement(self, task: int, written: Written, entropy: Entropy) -> int:
         """Return the entry that a person in a task reports, for any string and for no answer.
 
-        The number's level is drawn here, once for each report. Of a question with an amount, a
-        string alone is no answer.
+        A number's level is drawn here, once for each report. Where something is asked for beside a
+        string, the string alone is no answer.
         """
         bucket = self.hashes.bucket(task, self.text_in(written))
-        if self.amount is None:
+        if self.beside is None:
             return bucket
-        steps = written[1] if isinstance(written, tuple) else 0
-        return entry_of(bucket, self.amount.level(steps, entropy), self.length)
+        given = written[1] if isinstance(written, tuple) else 0
+        return entry_of(bucket, self.beside.level(given, entropy), self.length)
 
     def text_in(self, written: Written) -> str | None:
         """Return the string in an answer, None for no answer."""
         if isinstance(written, tuple):
             return written[0]
-        return written if self.amount is None else None
+        return written if self.beside is None else None
 
     @property
     def described(self) -> str:
@@ -112,9 +121,13 @@ class TextQuestion:
 
     @property
     def _table(self) -> dict[str, object]:
-        more = {} if self.amount is None else {"amount": self.amount.table}
+        version, more = _VERSION, dict[str, object]()
+        if self.amount is not None:
+            version, more = _WITH_AMOUNT, {"amount": self.amount.table}
+        if self.by is not None:
+            version, more = _BY_CHOICE, {"by": self.by.table}
         return more | {
-            "version": _VERSION if self.amount is None else _WITH_AMOUNT,
+            "version": version,
             "normalisation": NORMALISATION,
             "title": self.title,
             "epsilon": format_rational(self.epsilon),
@@ -125,8 +138,8 @@ class TextQuestion:
     def info(self, task: int, title: str | None = None) -> str:
         """Return the `task_info` of one of the tasks, which binds the question and its number."""
         about = self.title if title is None else title
-        if about and self.amount is not None:
-            about = self.amount.range.before(about)
+        if about and self.beside is not None:
+            about = self.beside.told.before(about)
         return info_with_digest(about, self.bound(task))
 
     def bound(self, task: int) -> str:
@@ -146,12 +159,12 @@ class TextQuestion:
     def check(self, tasks: Sequence[Task]) -> None:
         """Refuse tasks that are not this question's, in their order."""
         check_places(self, tasks)
-        asked = None if self.amount is None else self.amount.range
+        asked = None if self.beside is None else self.beside.told
         for task in tasks:
-            if range_of(task.title) != asked:
+            if told_in(task.title) != asked:
                 raise ParameterError(
-                    "task_info: says other amounts than the question asks for, from which a "
-                    "collector would compute other means"
+                    "task_info: says other amounts or labels than the question asks for, from "
+                    "which a collector would compute other means or counts"
                 )
 
 
@@ -232,22 +245,36 @@ def question_of_table(table: Mapping[str, object]) -> TextQuestion:
     What is no description at all also raises ValueError, TypeError, KeyError or AttributeError.
     """
     version, normalisation = table["version"], table["normalisation"]
-    if version not in (_VERSION, _WITH_AMOUNT) or normalisation != NORMALISATION:
+    if version not in (_VERSION, _WITH_AMOUNT, _BY_CHOICE) or normalisation != NORMALISATION:
         raise ParameterError(
-            f"text.json: this program knows versions {_VERSION} and {_WITH_AMOUNT}, and normal "
-            f"form {NORMALISATION}, only"
+            f"text.json: this program knows versions {_VERSION} to {_BY_CHOICE}, and normal form "
+            f"{NORMALISATION}, only"
         )
     tasks, length = table["tasks"], table["buckets"]
     if type(tasks) is not int or type(length) is not int:
         raise ParameterError(_NOT_ONE)
-    amount = None
+    amount, by = None, None
     if version == _WITH_AMOUNT:
-        asked = table["amount"]
-        if not isinstance(asked, dict):
-            raise ParameterError(_NOT_ONE)
-        amount = Amount.of_table(asked)
+        amount = Amount.of_table(_table_in(table, "amount"))
+    if version == _BY_CHOICE:
+        by = ByChoice.of_table(_table_in(table, "by"))
     title, epsilon = str(table["title"]), parse_rational(str(table["epsilon"]), "epsilon")
-    return TextQuestion(title, epsilon, tasks, length, str(table.get("survey", "")), amount)
+    return TextQuestion(title, epsilon, tasks, length, str(table.get("survey", "")), amount, by)
+
+
+def check_length(length: int, beside: Beside | None) -> None:
+    """Refuse more buckets than a report may have entries, if each has one for each level."""
+    most = MOST_BUCKETS if beside is None else MOST_BUCKETS // beside.levels
+    if length > most:
+        what = "an amount" if isinstance(beside, Amount) else "these labels"
+        raise ParameterError(f"buckets: with {what} must be at most {most}, not {length}")
+
+
+def _table_in(table: Mapping[str, object], name: str) -> Mapping[str, object]:
+    found = table[name]
+    if not isinstance(found, dict):
+        raise ParameterError(_NOT_ONE)
+    return found
 
 
 def read_described(

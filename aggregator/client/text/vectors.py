@@ -6,8 +6,8 @@ from typing import Final
 import numpy as np
 from typing_extensions import override
 
-from aggregator.client.text.amounts import entry_of
 from aggregator.client.text.hashing import siphash
+from aggregator.client.text.levels import entry_of
 from aggregator.client.text.question import TextQuestion
 from aggregator.client.text.strings import fingerprint, normal_form
 from aggregator.client.text.toss import Toss
@@ -42,8 +42,8 @@ def text_vectors(
     """Return all that a client computes for these answers, bytes in hexadecimal.
 
     One toss serves them all. Of a question with an amount, some numbers are given beside the
-    answers, each with what was drawn for its level. The time of the reports is in seconds since the
-    epoch.
+    answers, each with what was drawn for its level; of one by another answer, its labels in turn.
+    The time of the reports is in seconds since the epoch.
     """
     hashes = question.hashes
     entropy = KnownEntropy(b"prio text vectors" + question.meaning)
@@ -91,11 +91,15 @@ def _answer(
         ],
         "buckets": buckets,
     }
-    if question.amount is None:
+    if question.beside is None:
         return buckets, found
-    most = question.amount.grid.steps
-    steps, recorded = (0, most, most // 2, 1, most - 1)[at % 5], Recorded(entropy)
-    level = question.amount.level(steps, recorded)
+    given = {}
+    if question.amount is not None:
+        most, recorded = question.amount.grid.steps, Recorded(entropy)
+        steps = (0, most, most // 2, 1, most - 1)[at % 5]
+        level = question.amount.level(steps, recorded)
+        given = {"steps": steps, "drawn": [each.hex() for each in recorded.given]}
+    else:
+        level = at % question.beside.levels
     entries = [entry_of(bucket, level, question.length) for bucket in buckets]
-    drawn = [each.hex() for each in recorded.given]
-    return entries, found | {"steps": steps, "drawn": drawn, "level": level, "entries": entries}
+    return entries, found | given | {"level": level, "entries": entries}

@@ -169,7 +169,7 @@ def _decoded(text: TextTasks, documents: Sequence[Document], words: WordList) ->
         return decode_beside(
             text.hashes,
             text.tables(documents),
-            text.amount,
+            text.told,
             listed,
             most_found=_MOST_FOUND,
             progress=check,

@@ -4,18 +4,21 @@ import dataclasses
 from collections.abc import Sequence
 from urllib.parse import urlencode
 
+from aggregator.client.text.amounts import Range
 from aggregator.collector.pages.files import writes_parquet
 from aggregator.collector.pages.numbers import said
 from aggregator.collector.pages.readings import Row
 from aggregator.collector.pages.texts import AskedText, TextWindow
 from aggregator.collector.pages.view import MOST_BARS, MOST_ROWS, View, budget, chooser, unbroken
 from aggregator.collector.pages.word_lists import MOST_PASTED
+from aggregator.collector.results.written import said as said_of
 from aggregator.dap.problems import UnrecognizedCollectionJob
 from aggregator.dp.utility import PERCENT
 from aggregator.service.web.pages.charts import Mark, bars
 from aggregator.service.web.pages.html import Html, isolated, join, table, tag
 from aggregator.steward.text.decode import Decoded, Found
 from aggregator.steward.text.found_strings import Words, mean_in_words, name_of
+from aggregator.steward.text.means import HowMuch
 
 PASTED = "strings"
 """The form field that holds a reader's own list."""
@@ -191,16 +194,19 @@ def _found(looked: Looked, words: Words) -> list[Html | None]:
     title = f"{looked.asked.title}: how many people wrote it"
     more = len(marks) - MOST_ROWS
     rest = f"; the downloads have {more:,} more" if more > 0 and looked.tried != OWN else ""
-    asked = looked.asked.text.amount
+    told, about = looked.asked.text.told, None
     names: tuple[str, ...] = ("string", "people", "from", "to")
     cells: list[tuple[Html | str, ...]] = [
         (isolated(mark.label), *said(mark)) for mark in marks[:MOST_ROWS]
     ]
-    if asked is not None:
-        names += (f"mean, {asked.unit}" if asked.unit else "mean",)
-        cells = [
-            (*row, _mean(each)) for row, each in zip(cells, words.found[:MOST_ROWS], strict=True)
-        ]
+    shown = list(zip(cells, words.found[:MOST_ROWS], strict=True))
+    if isinstance(told, Range):
+        names += (f"mean, {told.unit}" if told.unit else "mean",)
+        cells, about = [(*row, _mean(each)) for row, each in shown], _OF_MEANS
+    elif told is not None:
+        names += told.labels
+        cells = [(*row, *(_chose(part) for _, part in each.by)) for row, each in shown]
+        about = f"How many of a string's people chose each answer to {told.question}{_OF_LABELS}"
     counts = (
         ("Strings that were tried", f"{words.candidates:,}"),
         ("Found", f"{len(words.found):,}"),
@@ -224,7 +230,7 @@ def _found(looked: Looked, words: Words) -> list[Html | None]:
         table(f"{looked.period}, {PERCENT} intervals{rest}", names, cells)
         if marks
         else tag("p", "None of these strings is found."),
-        tag("p", _OF_MEANS, class_="soft") if marks and asked else None,
+        tag("p", about, class_="soft") if marks and about else None,
         _downloads(looked) if looked.tried != OWN else None,
     ]
 
@@ -234,6 +240,18 @@ _OF_MEANS = (
     "found they are drawn towards the middle of what is possible, by less than the interval allows "
     "for. The downloads have sums, too, which are known less well."
 )
+
+
+_OF_LABELS = (
+    ", of those who answered both. Each interval is on its own. The downloads have shares, too."
+)
+
+
+def _chose(part: HowMuch) -> str:
+    """Return how many of a string's people chose a label, with the interval."""
+    # An estimate may be below 0, where no interval is.
+    value, low, high = said_of(max(part.sum, part.sum_low), part.sum_low, part.sum_high)
+    return f"{value} ({low} to {high})"
 
 
 def _mean(found: Found) -> str:

@@ -12,7 +12,7 @@ from aggregator.client.survey.numbers import Grid, Unfit
 from aggregator.client.table_files.cells import Cell, CellError, shown
 from aggregator.client.table_files.laws import number_of, written_in
 from aggregator.client.table_files.table import Line, Table
-from aggregator.client.text.amounts import Written
+from aggregator.client.text.levels import Written
 from aggregator.steward.survey.columns import Columns
 from aggregator.steward.survey.conditions import Conditional, asked_if, routing_of
 from aggregator.steward.survey.questions import Question

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from aggregator.client.survey.answers import Answer
 from aggregator.client.survey.routing import are_met
-from aggregator.client.text.amounts import Written
+from aggregator.client.text.levels import Written
 from aggregator.errors import ParameterError
 from aggregator.protocol.reports import MAX_AGE_SECONDS
 from aggregator.protocol.task import MADE_UP

@@ -48,7 +48,7 @@ class PlannedText:
         if amount is None or least >= self.plan.tail.people:
             return []
         return [
-            (count, foretold_half_width(self.plan, amount.range, count, float(DEFAULT_CONFIDENCE)))
+            (count, foretold_half_width(self.plan, amount.told, count, float(DEFAULT_CONFIDENCE)))
             for count in (least, _MORE * least)
             if count < self.plan.tail.people
         ]

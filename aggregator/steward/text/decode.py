@@ -50,7 +50,8 @@ class Found:
     It has no names if it is in no list. The count is an estimate, with its standard deviation and
     an interval, by the normal law of an estimate that passed the threshold. A string that is shown
     whatever its count has no threshold, and perhaps nobody holds it. `amount` is of the numbers
-    beside it, if such are asked for.
+    beside it, if such are asked for; `by` has how many chose each label, and which part of them, if
+    strings are counted by another answer.
     """
 
     fingerprint: int
@@ -61,6 +62,7 @@ class Found:
     high: float
     threshold: float | None
     amount: HowMuch | None = None
+    by: tuple[tuple[str, HowMuch], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

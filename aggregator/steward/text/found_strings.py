@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
+from aggregator.client.text.choices import ByChoice
 from aggregator.collector.results import ConfidenceInterval, Quantity, Table
-from aggregator.collector.results.intervals import Bound
+from aggregator.collector.results.intervals import NO_UPPER, Bound
 from aggregator.collector.results.sums import check_confidence
 from aggregator.collector.results.values import Source
 from aggregator.collector.results.written import said
@@ -98,9 +99,20 @@ def _found_of(found: int, candidates: int, what: str, false: float) -> str:
 
 
 def _found_document(found: Found) -> dict[str, object]:
-    document = dataclasses.asdict(dataclasses.replace(found, amount=None))
-    del document["amount"]
-    return document if found.amount is None else document | {"amount": found.amount.document}
+    document = dataclasses.asdict(dataclasses.replace(found, amount=None, by=()))
+    del document["amount"], document["by"]
+    if found.amount is not None:
+        document["amount"] = found.amount.document
+    if found.by:
+        document["by"] = [{"label": label, **_cell(part)} for label, part in found.by]
+    return document
+
+
+def _cell(part: HowMuch) -> dict[str, float]:
+    """Return how many of a string's people chose a label, and which part of them."""
+    names = ("count", "low", "high", "share", "share_low", "share_high")
+    values = part.sum, part.sum_low, part.sum_high, part.mean, part.low, part.high
+    return dict(zip(names, values, strict=True))
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -134,7 +146,10 @@ class Held(Quantity):
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Given(Quantity):
-    """The mean or the sum of the numbers that people gave beside a string."""
+    """The mean or the sum of the numbers that people gave beside a string.
+
+    Of ones for those who chose a label, that is which part of its people did, or how many.
+    """
 
     held: Held
     amount: HowMuch
@@ -161,7 +176,9 @@ class Given(Quantity):
     @override
     def limits(self) -> tuple[Bound, Bound]:
         asked = self.amount.law.range
-        return super().limits if self.is_sum else (asked.low, asked.high)
+        if self.is_sum:
+            return (Fraction(0), NO_UPPER) if asked.low >= 0 else super().limits
+        return asked.low, asked.high
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -204,7 +221,7 @@ class Words:
         asked = TextTasks.of(tasks)
         lists, shown = (Listed.of(each, asked.hashes.meaning) for each in (strings, show))
         candidates, tables = candidates_of(lists, shown, every=every), asked.tables(documents)
-        return cls(asked, decode_beside(asked.hashes, tables, asked.amount, candidates, show=shown))
+        return cls(asked, decode_beside(asked.hashes, tables, asked.told, candidates, show=shown))
 
     @property
     def title(self) -> str:
@@ -261,16 +278,22 @@ class Words:
         """Return the strings in one table, each with its interval.
 
         What an interval depends on stands in its row's `method`. Where people gave a number beside
-        a string, the column `shows` says whether a row is a count, a mean or a sum.
+        a string, the column `shows` says whether a row is a count, a mean or a sum. Where strings
+        are counted by another answer, it says whether it is a count or a share, and the column
+        `group` of which label; "" is of all together.
 
         Args:
             confidence: The confidence of each interval by itself, or of all at once.
             jointly: Whether all intervals hold at once.
         """
         rows = [row for held in self.quantities for row in _rows_of(held)]
-        named = {} if self.asked.amount is None else {"shows": [shows for shows, _ in rows]}
+        told, named = self.asked.told, dict[str, list[str]]()
+        if isinstance(told, ByChoice):
+            named["group"] = [group for group, _, _ in rows]
+        if told is not None:
+            named["shows"] = [shows for _, shows, _ in rows]
         return Table(
-            [quantity for _, quantity in rows],
+            [quantity for _, _, quantity in rows],
             named,
             confidence=confidence,
             jointly=jointly,
@@ -306,13 +329,18 @@ class Words:
         return self.table()._repr_html_()
 
 
-def _rows_of(held: Held) -> list[tuple[str, Quantity]]:
-    """Return what a table shows of a string, and what each row is."""
-    amount = held.found.amount
-    if amount is None:
-        return [("count", held)]
-    unit = amount.law.range.unit
-    mean, total = (
-        Given(held, amount, is_sum=is_sum, label=held.label, unit=unit) for is_sum in (False, True)
-    )
-    return [("count", held), ("mean", mean), ("sum", total)]
+def _rows_of(held: Held) -> list[tuple[str, str, Quantity]]:
+    """Return what a table shows of a string: of which group, what, and how much."""
+    amount, rows = held.found.amount, list[tuple[str, str, Quantity]]()
+    rows.append(("", "count", held))
+    if amount is not None:
+        unit = amount.law.range.unit
+        rows += [
+            ("", shows, Given(held, amount, is_sum=is_sum, label=held.label, unit=unit))
+            for shows, is_sum in (("mean", False), ("sum", True))
+        ]
+    return rows + [
+        (label, shows, Given(held, part, is_sum=is_sum, label=held.label))
+        for label, part in held.found.by
+        for shows, is_sum in (("count", True), ("share", False))
+    ]

@@ -7,6 +7,7 @@ would be if strings were not selected by their counts, and the mean is beta + th
 
 import dataclasses
 import math
+from fractions import Fraction
 from statistics import NormalDist
 from typing import Final, TypeAlias
 
@@ -14,6 +15,9 @@ from aggregator.client.text.amounts import Range
 
 Estimated: TypeAlias = tuple[float, float, float]
 """An estimate, and the ends of its interval."""
+
+ONE: Final = Range(Fraction(0), Fraction(1), Fraction(1), "")
+"""Zeros and ones."""
 
 _WORST: Final = 0.5
 """The mean, as a part of the range, of which the rounding says least."""
@@ -52,12 +56,16 @@ class MeanLaw:
         return self._within(ratio), self._within(ratio - down), self._within(ratio + up)
 
     def sum(self, count: Estimated, confidence: float) -> Estimated:
-        """Return the sum, from how many people hold the string."""
+        """Return the sum, from how many people hold the string.
+
+        The interval has nothing below 0 where no number is, but the estimate may be.
+        """
         held, low, high = count
         base, half = self.base + float(self.range.low), self._half(confidence)
         found = base * held + self.rest
         down, up = (math.hypot(base * each, half) for each in (held - low, high - held))
-        return found, found - down, found + up
+        least = 0.0 if self.range.low >= 0 else -math.inf
+        return found, max(least, found - down), max(least, found + up)
 
     def _half(self, confidence: float) -> float:
         return NormalDist().inv_cdf((1 + confidence) / 2) * self.deviation

@@ -13,8 +13,8 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from aggregator.client.text.amounts import Range, length_of, range_of, without_range
 from aggregator.client.text.hashing import FEWEST_TASKS, TextHashes
+from aggregator.client.text.levels import Told, length_of, told_in, without_told
 from aggregator.client.text.spelling import SPELLED
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.errors import ParameterError
@@ -30,12 +30,12 @@ _MEANING = re.compile("[0-9a-f]{64}")
 class TextTasks:
     """A text question, read from its tasks, which are in the order of their places.
 
-    `amount` has the numbers that people give beside a string, if they are asked for one.
+    `told` is what people tell beside a string, if they are asked for anything.
     """
 
     tasks: tuple[Task, ...]
     hashes: TextHashes
-    amount: Range | None = None
+    told: Told | None = None
 
     @classmethod
     def of(cls, tasks: Iterable[Task]) -> "TextTasks":
@@ -54,7 +54,7 @@ class TextTasks:
     @property
     def title(self) -> str:
         """What the tasks are for, in the words of their `task_info`."""
-        return without_range(self.tasks[0].title)
+        return without_told(self.tasks[0].title)
 
     @property
     def epsilon(self) -> Fraction:
@@ -85,7 +85,7 @@ def text_tasks_in(tasks: Sequence[Task]) -> list[TextTasks]:
     belong together, and so do the second. A question with a missing place is left out, and so are
     the tasks of a spelling, which have no hashes.
     """
-    rounds: dict[tuple[str, int, Range | None, int], dict[int, Task]] = {}
+    rounds: dict[tuple[str, int, Told | None, int], dict[int, Task]] = {}
     seen: dict[tuple[str, int], int] = {}
     for task in tasks:
         group, circuit = task.policy.group, task.prio3.circuit
@@ -99,17 +99,17 @@ def text_tasks_in(tasks: Sequence[Task]) -> list[TextTasks]:
             continue
         place = group.name, group.place
         seen[place] = seen.get(place, 0) + 1
-        key = group.name, circuit.output_len, range_of(task.title), seen[place]
+        key = group.name, circuit.output_len, told_in(task.title), seen[place]
         rounds.setdefault(key, {})[group.place] = task
     found = []
-    for (meaning, entries, amount, _), places in rounds.items():
+    for (meaning, entries, told, _), places in rounds.items():
         if len(places) < FEWEST_TASKS or max(places) != len(places) - 1:
             continue
-        length = entries if amount is None else length_of(entries)
+        length = entries if told is None else length_of(entries, told.levels)
         try:
             hashes = TextHashes(bytes.fromhex(meaning), len(places), length)
         except ParameterError:
             continue  # too few or too many buckets for a text question
         of_question = tuple(task for _, task in sorted(places.items()))
-        found.append(TextTasks(of_question, hashes, amount))
+        found.append(TextTasks(of_question, hashes, told))
     return found

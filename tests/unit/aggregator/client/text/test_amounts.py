@@ -75,12 +75,12 @@ def test_what_is_no_amount_is_no_description(amount: object) -> None:
 
 def test_a_task_says_which_amounts_are_possible_and_may_not_say_others() -> None:
     assert ASKED.info(0).startswith(SAID + ASKED.title)
-    assert range_of(ASKED.info(0)) == AMOUNT.range
+    assert range_of(ASKED.info(0)) == AMOUNT.told
     assert without_range(SAID + "Visits, shop") == "Visits, shop"
     # What marks a rehearsal stays in front.
     rehearsed = ASKED.info(0, "Made up: Visits, shop")
     assert rehearsed.startswith(f"Made up: {SAID}Visits, shop")
-    assert range_of(rehearsed) == AMOUNT.range
+    assert range_of(rehearsed) == AMOUNT.told
     assert without_range(f"Made up: {SAID}Visits") == "Made up: Visits"
     assert range_of(PLAIN.info(0)) is None
     for asked, info in (

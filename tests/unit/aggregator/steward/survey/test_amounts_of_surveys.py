@@ -15,7 +15,8 @@ from aggregator.client.survey.numbers import Grid
 from aggregator.client.survey.texts import TextParts
 from aggregator.client.table_files.cells import CellError
 from aggregator.client.table_files.csv_tables import csv_table
-from aggregator.client.text.amounts import LEVELS, Written
+from aggregator.client.text.amounts import LEVELS
+from aggregator.client.text.levels import Written
 from aggregator.errors import ParameterError
 from aggregator.steward.survey import Columns, read_answers, survey_from_toml
 from aggregator.steward.survey.form.page import form_page

@@ -1,4 +1,4 @@
-"""Means and sums of the numbers beside found strings, in simulated releases of both levels."""
+"""What people told beside found strings, in simulated releases of all levels: means, counts."""
 
 import dataclasses
 import math
@@ -8,13 +8,21 @@ import numpy as np
 import pytest
 
 from aggregator.client.text.amounts import Range
+from aggregator.client.text.choices import ByChoice
 from aggregator.client.text.hashing import TextHashes
 from aggregator.errors import ParameterError
 from aggregator.steward.text.beside import decode_beside, foretold_half_width
 from aggregator.steward.text.decode import Decoded, decode
 from aggregator.steward.text.means import MeanLaw
 from aggregator.steward.text.plan import best_plan, zipf
-from tests.support.text import Counts, Fingerprints, released_amounts, some_prints, zipf_counts
+from tests.support.text import (
+    Counts,
+    Fingerprints,
+    released_amounts,
+    released_levels,
+    some_prints,
+    zipf_counts,
+)
 
 RANGE = Range(Fraction(0), Fraction(100), Fraction(1), "euros")
 HASHES = TextHashes(bytes(range(32)), 11, 1024)
@@ -132,3 +140,61 @@ def test_tables_of_another_size_are_refused() -> None:
     tables, candidates = np.zeros((11, 1024), np.int64), Fingerprints(np.arange(9, dtype=np.uint32))
     with pytest.raises(ParameterError, match="tables must be 11 of 2047 entries, not 11 of 1024"):
         decode_beside(HASHES, tables, RANGE, candidates)
+
+
+BY = ByChoice("age", ("young", "middle", "old"))
+
+
+def by_age(who: Counts, level: Counts, seed: int) -> tuple[Decoded, dict[int, int]]:
+    """Return what is decoded, and the place of each fingerprint."""
+    rng = np.random.default_rng(seed)
+    prints = some_prints(STRINGS, rng)
+    tables = released_levels(HASHES, prints, (who, level, 3), 1, rng)
+    decoded = decode_beside(HASHES, tables, BY, Fingerprints(prints))
+    return decoded, {int(each): place for place, each in enumerate(prints)}
+
+
+def test_the_counts_of_labels_add_up_to_the_strings_count_and_hold_the_truth() -> None:
+    who, rng, hold = people(), np.random.default_rng(8), list[bool]()
+    level = rng.integers(0, 3, STRINGS)[who]
+    level[rng.random(len(who)) < 0.5] = 2
+    for seed in range(5):
+        decoded, places = by_age(who, level, seed)
+        for each in decoded.found:
+            assert sum(part.sum for _, part in each.by) == pytest.approx(each.count)
+            assert sum(part.mean for _, part in each.by) == pytest.approx(1, abs=0.3)
+            mine = level[who == places[each.fingerprint]]
+            for number, (label, part) in enumerate(each.by):
+                assert label == BY.labels[number]
+                assert 0 <= part.sum_low <= part.sum_high
+                assert 0 <= part.low <= part.high <= 1
+                hold.append(part.sum_low <= (mine == number).sum() <= part.sum_high)
+    assert len(hold) > 300
+    assert 0.93 <= np.mean(hold) <= 0.99
+
+
+def test_a_string_of_which_all_chose_one_label_lifts_it_at_no_other_string() -> None:
+    who = people()
+    level = np.where(who < 3, 2, who % 2)
+    errors = []
+    for seed in range(3):
+        decoded, places = by_age(who, level, seed)
+        for each in decoded.found:
+            place, (_, old) = places[each.fingerprint], each.by[2]
+            if place < 3:
+                assert old.mean > 0.97
+            elif each.count > 400:
+                errors.append(old.mean)
+    assert len(errors) > 25
+    assert abs(np.mean(errors)) < 0.03
+
+
+def test_strings_and_their_counts_are_those_of_the_strings_alone() -> None:
+    who, rng = people(), np.random.default_rng(3)
+    prints = some_prints(STRINGS, rng)
+    tables = released_levels(HASHES, prints, (who, who % 3, 3), 1, rng)
+    found = decode_beside(HASHES, tables, BY, Fingerprints(prints)).found
+    strings = tables[:, 1:].reshape(HASHES.tasks, 3, HASHES.buckets).sum(axis=1)
+    alone = decode(HASHES, np.concatenate([tables[:, :1], strings], 1), Fingerprints(prints)).found
+    assert len(alone) > 20
+    assert alone == tuple(dataclasses.replace(each, by=()) for each in found)

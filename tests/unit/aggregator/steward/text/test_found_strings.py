@@ -9,6 +9,7 @@ import pytest
 
 from aggregator.client.survey.numbers import Grid
 from aggregator.client.text.amounts import Amount
+from aggregator.client.text.choices import ByChoice
 from aggregator.client.text.question import TextQuestion
 from aggregator.errors import ParameterError
 from aggregator.results import Words, compare, documents_in
@@ -88,6 +89,36 @@ def test_a_notebook_has_means_and_sums_of_the_numbers_beside_strings() -> None:
     assert amount == "fig"
     document = json.loads(json.dumps(found.document))["found"][0]["amount"]
     assert sorted(document) == ["high", "low", "mean", "sum", "sum_high", "sum_low"]
+
+
+def test_a_notebook_has_counts_and_shares_of_each_label() -> None:
+    question = dataclasses.replace(QUESTION, by=ByChoice("age", ("young", "old")))
+    tasks = question_tasks(question)
+    held = {"fig": (500, 1), TURNED: (300, 0), "äpfel": (200, 1)}
+    tables = released_beside(question, held, np.random.default_rng(1))
+    found = Words.of_documents(tasks, result_documents(tasks, tables), STRINGS, show=["plum"])
+    assert found.title == "A fruit?"
+    rows = found.table().rows
+    assert [(row["label"], row["group"], row["shows"]) for row in rows[:5]] == [
+        ("fig", "", "count"),
+        ("fig", "young", "count"),
+        ("fig", "young", "share"),
+        ("fig", "old", "count"),
+        ("fig", "old", "share"),
+    ]
+    assert len(rows) == 5 * 4
+    for row, truth in zip(rows[:5], (500, 0, 0, 500, 1), strict=True):
+        assert float(str(row["low"])) <= truth <= float(str(row["high"]))
+        assert float(str(row["low"])) >= 0
+    wide = found.table(Fraction(999, 1000)).rows[3]
+    assert float(str(wide["low"])) < float(str(rows[3]["low"]))
+    document = json.loads(json.dumps(found.document))["found"][0]
+    assert "amount" not in document
+    young, old = document["by"]
+    assert (young["label"], old["label"]) == ("young", "old")
+    assert old["count"] == rows[3]["value"]
+    assert old["share_low"] <= old["share"] <= old["share_high"] == 1
+    assert "by" not in words().document["found"][0]  # type: ignore[index]  # a list of tables
 
 
 def test_strings_of_one_release_are_compared_as_if_their_noise_were_at_its_worst() -> None:
