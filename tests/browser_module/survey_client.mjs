@@ -8,7 +8,10 @@ import { MemoryOutbox, Task } from '../../aggregator/client/browser/index.js';
 import { Survey } from '../../aggregator/client/browser/survey.js';
 import { TextQuestion } from '../../aggregator/client/browser/text.js';
 
-const { file, swapped, texts: given, alone, texts_alone: givenAlone, beside, texts_beside: givenBeside, opens, closes } =
+const {
+  file, swapped, texts: given, alone, texts_alone: givenAlone, beside, texts_beside: givenBeside,
+  labels: byLabels, texts_labels: givenLabels, opens, closes,
+} =
   JSON.parse(readFileSync(process.env.SURVEY_VECTORS, 'utf8'));
 const MINUTE = 60_000, WEEK = 7 * 24 * 60 * MINUTE;
 const KEYS = 'application/ppm-dap;message=hpke-config-list';
@@ -174,4 +177,34 @@ test('text and a number are given together, and half of it is no answer', async 
   await fails(survey.put({ word: ['Knee', 'x'] }), 'AnswerError', /^word: must be a number$/);
   assert.deepEqual(survey.faults({ word: ['Knee', 16] }).map(({ question: name }) => name), ['word']);
   assert.deepEqual(survey.faults({ word: ['Knee', 15] }), []);
+});
+
+test('text is counted by the answer to another question, and without that it is no answer', async () => {
+  const { outbox, survey: { options: { fetch, now } } } = await begin();
+  const survey = new Survey(byLabels, { texts: await read(givenLabels), outbox, fetch, now });
+  const [{ question }] = survey.texts, parts = [], { questions } = survey.sheet;
+  question.partsOf = function (answer) {
+    const read = Object.getPrototypeOf(this).partsOf.call(this, answer);
+    parts.push(read);
+    return read;
+  };
+  const given = [
+    [{ word: 'Knee', department: 'surgery' }, ['Knee', 0]], [{ word: 'Knee', department: 'medicine' }, ['Knee', 1]],
+    [{ word: 'Knee' }, [null, 0]], [{ department: 'medicine' }, [null, 0]], [{}, [null, 0]],
+    [{ word: '', department: 'medicine' }, [null, 0]],
+  ];
+  for (const [i, [answers, expected]] of given.entries()) {
+    parts.length = 0;
+    await survey.put(answers, { claim: `${i}` });
+    assert.deepEqual(parts, [expected, expected]);
+  }
+  await fails(survey.put({ word: ['Knee', 1], department: 'medicine' }), 'AnswerError', /^word: must be text/);
+  // Who hands out files cannot count by another question, or by swapped labels.
+  assert.equal(question.placeIn(survey.sheet), 0);
+  for (const change of [{ name: 'ward' }, { kind: 'some' }, { labels: ['medicine', 'surgery'] }, { labels: undefined }]) {
+    const changed = { questions: [{ ...questions[0], ...change }] };
+    assert.throws(() => question.placeIn(changed), /by: the survey has no choice department of these labels/);
+    const open = question.open({ outbox, fetch, now, sheet: changed });
+    await assert.rejects(open, /by: the survey has no choice/);
+  }
 });

@@ -198,7 +198,7 @@ test('an amount that was changed is not that of the tasks', async () => {
     const amount = { ...description.amount, ...change };
     await assert.rejects(read({ ...description, amount }, tasks), DecodeError, JSON.stringify(change));
   }
-  for (const change of [{ version: 1 }, { version: 3 }, { amount: null }, { amount: undefined }]) {
+  for (const change of [{ version: 1 }, { version: 3 }, { version: 4 }, { amount: null }, { amount: undefined }]) {
     await assert.rejects(read({ ...description, ...change }, tasks), DecodeError, JSON.stringify(change));
   }
 });
@@ -214,6 +214,31 @@ test('a report of a string and a number is of the kept task, and letters have no
   clock.now = 1000 * made.spelling.start;
   await text.put(['caf\u00e9', 7]);
   assert.equal((await outbox.list(spelling.tasks[text.place].id)).length, 1);
+});
+
+test('a string and a label are the entry that Python reports, and nothing is drawn', async () => {
+  const { description, tasks, entries, size, spelling } = made.labels;
+  const question = await read(description, tasks);
+  assert.deepEqual(question.by, description.by);
+  assert.equal(question.entries, size);
+  const draw = () => assert.fail('drawn');
+  for (const [place, text, label, entry] of entries) {
+    assert.equal(await question.entry(place, [text, label], draw), entry, `${text} ${label}`);
+  }
+  for (const answer of [null, 'plum', ['plum'], ['plum', null], [null, 1], ['', 1]]) {
+    assert.equal(await question.entry(1, answer), 0);
+  }
+  for (const answer of [['plum', 3], ['plum', -1], ['plum', 0.5], [7, 1]]) {
+    await assert.rejects(question.entry(1, answer), TypeError);
+  }
+  const { labels } = description.by;
+  const others = [
+    { question: 'sex', labels }, { question: 'age', labels: labels.slice(1) }, { question: 'age', labels: labels.toReversed?.() ?? [] },
+    { question: 'age', labels: ['a'] }, { question: 'age', labels: [1, 2] }, { question: 1, labels }, { labels }, labels, null, 'age',
+  ];
+  for (const by of others) await assert.rejects(read({ ...description, by }, tasks), DecodeError);
+  for (const version of [1, 2, 4]) await assert.rejects(read({ ...description, version }, tasks), DecodeError);
+  await spellingOf(question, spelling);
 });
 
 test('in a window of letters a report goes to the spelling, in the place of the toss, and to no other task',

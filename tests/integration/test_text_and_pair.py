@@ -43,6 +43,7 @@ ALONE = HOURLY.replace('epsilon = "1"', 'epsilon = "4"') + FRUIT
 AMOUNT = 'amount = { text = "How much?", low = 0, high = 20, unit = "euros" }\n'
 WITH_AMOUNT = ALONE + AMOUNT
 BOTH = HOURLY.replace('epsilon = "1"', 'epsilon = "5"') + FRUIT + department()
+BY_CHOICE = BOTH.replace("tasks = 8\n", 'tasks = 8\nby = "department"\n')
 
 Results = dict[TaskId, list[Collected]]
 
@@ -196,6 +197,42 @@ async def test_means_of_the_numbers_beside_words_are_known_and_half_an_answer_is
     assert isinstance(shown["quince"]["amount"], dict)
     assert any(line.startswith("  äpfel: ") and "euros each (" in line for line in lines), lines
     # With 40 who wrote half an answer, 70 gave none.
+    assert abs(float(str(document["no_answer"])) - 70) < 20
+
+
+async def test_words_are_counted_by_what_people_chose_and_a_word_alone_is_no_answer(
+    tmp_path: Path,
+) -> None:
+    asked, entropy = Held(tmp_path, BY_CHOICE), SeededEntropy(b"nothing")
+    chosen = {"Äpfel": 1, "pear": 0, "fig": 0}
+
+    def entry(place: int, answer: str) -> int:
+        # Who writes a rare string is of no department.
+        written = answer if "rare" in answer else (answer, chosen.get(answer, 0))
+        return asked.question.measurement(place, written, entropy)
+
+    try:
+        await asked.provision(asked.tasks)
+        await asked.send(asked.tasks, entry, PEOPLE)
+        asked.pair.clock.advance(3600)
+        await asked.collect(asked.tasks, NOW)
+    finally:
+        await asked.pair.close()
+    (window,) = asked.windows()
+    lines, document = window.shown(Looked(WORDS, show=["Äpfel", "quince"]))
+    shown = named(document) | named({"found": document["shown"]})
+    for name, truths in {"pear": (70, 0), "äpfel": (0, 110), "quince": (0, 0)}.items():
+        for cell, label, truth in zip(
+            shown[name]["by"], ("surgery", "medicine"), truths, strict=True
+        ):
+            assert cell["label"] == label
+            assert 0 <= cell["low"] <= cell["high"]
+            assert abs(cell["count"] - truth) < 6 * shown[name]["deviation"]
+            assert 0 <= cell["share_low"] <= cell["share_high"] <= 1
+    place = next(place for place, line in enumerate(lines) if line.startswith("  äpfel: "))
+    assert lines[place + 1].startswith("    surgery: ")
+    assert lines[place + 2].startswith("    medicine: 1")
+    # With 40 who wrote and did not choose, 70 gave no answer.
     assert abs(float(str(document["no_answer"])) - 70) < 20
 
 

@@ -26,6 +26,8 @@ def test_a_person_has_one_report_of_each_question_in_a_window_that_is_open(tmp_p
     alone = asked_in(VISITS + WORD.replace('"1/4"', '"1"'))
     amount = 'amount = { text = "How much?", low = -5, high = 15, step = "1/2" }\n'
     beside = asked_in(VISITS + WORD.replace('"1/4"', '"1"') + amount)
+    labels = asked_in(VISITS + department() + WORD + 'by = "department"\n')
+    assert labels.task is not None
     file = json.loads(tasks_to_json([asked.task]))
     swapped = json.loads(tasks_to_json([asked.task]))
     swapped["task"][0]["meaning"] = asked.meaning.replace("medicine", "Medicine")
@@ -40,6 +42,8 @@ def test_a_person_has_one_report_of_each_question_in_a_window_that_is_open(tmp_p
                 "texts_alone": texts_of(alone),
                 "beside": beside.meaning,
                 "texts_beside": texts_of(beside),
+                "labels": json.loads(tasks_to_json([labels.task])),
+                "texts_labels": texts_of(labels),
                 "opens": asked.first.opens,
                 "closes": asked.first.closes,
             }

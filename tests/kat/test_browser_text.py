@@ -14,6 +14,7 @@ import pytest
 from aggregator.client.module import joined_module, joined_text
 from aggregator.client.survey.numbers import Grid
 from aggregator.client.text.amounts import Amount
+from aggregator.client.text.choices import ByChoice
 from aggregator.client.text.hashing import siphash
 from aggregator.client.text.question import TextQuestion
 from aggregator.client.text.spelling import Spelling
@@ -43,6 +44,7 @@ LONG_STRINGS = 40
 QUESTION = TextQuestion("Ein „Wört“?", Fraction(1, 2), 8, 32)
 GRID = Grid(Fraction(-1, 2), Fraction(1, 3), 7, clips=False)
 WITH_AMOUNT = dataclasses.replace(QUESTION, amount=Amount("Wie „viel“?", GRID, "\u20ac"))
+BY_CHOICE = dataclasses.replace(QUESTION, by=ByChoice("age", ("j\u00fcnger", 'a "b"', "c")))
 WINDOWS = {"window": 3, "window_start": 1}
 LETTERS_START = 17_000_002
 """The first unit of a window, of the second of two of which letters are asked for."""
@@ -82,6 +84,7 @@ def described() -> dict[str, object]:
         },
         "spelling": spelled(),
         "amounts": with_amounts(),
+        "labels": with_labels(),
         "description": json.loads(QUESTION.to_json(tasks)),
         "tasks": [task_for_clients(each) for each in tasks],
         "again": [asked_again(100), asked_again(200, window=1, window_start=0)],
@@ -109,6 +112,30 @@ def with_amounts() -> dict[str, object]:
         "tasks": [task_for_clients(each) for each in tasks],
         "entries": entries,
         "size": WITH_AMOUNT.entries,
+        "spelling": {
+            "description": json.loads(spelling.to_json(letters)),
+            "tasks": [task_for_clients(each) for each in letters],
+        },
+    }
+
+
+def with_labels() -> dict[str, object]:
+    """Return a question by another answer, the entries of some answers, and a spelling."""
+    tasks = question_tasks(BY_CHOICE, 100, WINDOWS)
+    prints = sorted(fingerprint(each, BY_CHOICE.meaning) for each in NAMES[:2])
+    spelling = Spelling(BY_CHOICE, tuple(prints), "abc", letters=5)
+    letters = spelling_tasks(spelling, tasks, Interval.of(LETTERS_START, 6))
+    nothing = SeededEntropy(b"")
+    return {
+        "description": json.loads(BY_CHOICE.to_json(tasks)),
+        "tasks": [task_for_clients(each) for each in tasks],
+        "entries": [
+            [place, text, label, BY_CHOICE.measurement(place, (text, label), nothing)]
+            for place in range(8)
+            for text in ("Caf\u00e9", "plum", " ")
+            for label in range(3)
+        ],
+        "size": BY_CHOICE.entries,
         "spelling": {
             "description": json.loads(spelling.to_json(letters)),
             "tasks": [task_for_clients(each) for each in letters],

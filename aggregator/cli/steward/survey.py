@@ -336,9 +336,10 @@ def show(
     for text in meaning.asked_texts:
         only = f", only if {asked_if(text)}" if text.ask_if else ""
         print(escaped(f"{text.name}  asked in people's own words{only}"))
-        amount = asked.texts[text.name][0].amount
-        for name, value in amount.table.items() if amount else ():
-            print(escaped(f"  amount {name} = {json.dumps(value, ensure_ascii=False)}"))
+        asked_as = asked.texts[text.name][0]
+        what = "by" if asked_as.amount is None else "amount"
+        for name, value in asked_as.beside.table.items() if asked_as.beside else ():
+            print(escaped(f"  {what} {name} = {json.dumps(value, ensure_ascii=False)}"))
 
 
 app.command(epilog="Example: prio survey rehearse survey.toml --people 500")(rehearse)

@@ -3,7 +3,7 @@
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from aggregator.cli.steward.survey_texts import means_document, text_line
+from aggregator.cli.steward.survey_texts import beside_document, text_line
 from aggregator.written_times import IN_UTC
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def plan_document(
                 "people": round(each.plan.tail.people),
                 "found_from": each.plan.found_from,
                 "standard_deviation": each.plan.deviation,
-                **means_document(each),
+                **beside_document(each),
             }
             for each in texts
         ],

@@ -49,7 +49,7 @@ def read_document(answers: "Answers") -> dict[str, object]:
             "columns": list(read.columns),
             "answers": read.answers,
             "missing": read.missing,
-            **({"halves": read.halves} if read.parts == TEXT_AND_NUMBER else {}),
+            **({"halves": read.halves} if read.by or read.parts == TEXT_AND_NUMBER else {}),
             "clipped": read.clipped,
             "ranges": {of: [str(each) for each in pair] for of, pair in read.ranges.items()},
             "most_frequent": [[label, count] for label, count in read.frequent],
@@ -103,7 +103,8 @@ def _not_taken(tasks: "Sequence[Task]", seconds: int, now: int) -> str:
 
 
 def _halves(read: "ReadCounts") -> str:
-    return f" ({read.halves:,} with only one of text and number)" if read.halves else ""
+    what = f"no answer to {read.by}" if read.by else "only one of text and number"
+    return f" ({read.halves:,} with {what})" if read.halves else ""
 
 
 def _details(name: str, read: "ReadCounts") -> "list[str]":

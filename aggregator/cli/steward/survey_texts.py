@@ -141,8 +141,12 @@ def text_line(
         (least, error), *more = planned.errors_of_means
         found += f"; mean ± {error:.2g} {unit}".rstrip() + f" of what {least:,} people write"
         found += "".join(f", ± {each:.2g} of what {count:,} write" for count, each in more)
+    deviation, by = planned.deviation_of_a_label, question.by
+    if deviation is not None and by is not None and surely < people:
+        found += f"; of each answer to {by.question} ± {2 * deviation:,.0f}"
     buckets = f"{question.length} buckets"
     buckets += "" if question.amount is None else " with two levels each"
+    buckets += "" if by is None else f" for each of {by.levels} labels of {by.question}"
     return (
         f"{planned.asked.name} (text): {question.tasks} tasks of {buckets}, "
         f"{_KEPT[answers]}; {found}; "
@@ -150,8 +154,11 @@ def text_line(
     )
 
 
-def means_document(planned: "PlannedText") -> dict[str, object]:
-    """Return what is foretold of means, where a number is asked for."""
+def beside_document(planned: "PlannedText") -> dict[str, object]:
+    """Return what is foretold of means, or of each label, where something is told beside it."""
+    if planned.question.by is not None:
+        deviation = planned.deviation_of_a_label
+        return {"by": {**planned.question.by.table, "standard_deviation": deviation}}
     if planned.question.amount is None:
         return {}
     errors = [{"people": count, "error": error} for count, error in planned.errors_of_means]

@@ -186,7 +186,7 @@ def upload(
         are_links=link_column is not None,
     )
     given = read_answers(
-        table, questions, meaning.windows, columns, meaning.asked_texts, _amounts(texts)
+        table, questions, meaning.windows, columns, meaning.asked_texts, _beside(texts)
     )
     for code in given.unseen:
         print(f"missing: no cell is {code!r}", file=sys.stderr)
@@ -236,9 +236,15 @@ def upload(
         raise SystemExit(faults.PARTLY)
 
 
-def _amounts(texts: "AskedTexts") -> "dict[str, Grid]":
-    """Return the numbers that text questions ask for."""
-    return {name: each.amount.grid for name, (each, _) in texts.items() if each.amount}
+def _beside(texts: "AskedTexts") -> "dict[str, Grid | str]":
+    """Return the numbers that text questions ask for, or by which question they are counted."""
+    found: dict[str, Grid | str] = {}
+    for name, (question, _) in texts.items():
+        if question.amount is not None:
+            found[name] = question.amount.grid
+        elif question.by is not None:
+            found[name] = question.by.question
+    return found
 
 
 def _check_people(table: "Table", questions: "Sequence[Question]", *, is_sent: bool) -> None:

@@ -157,22 +157,28 @@ def _decoded_lines(decoded: "Decoded") -> list[str]:
 
     rest = f"no answer: {decoded.no_answer:,.0f}; answers not explained: {decoded.unexplained:,.0f}"
     return [
-        *map(_counted, decoded.found),
+        *(line for each in decoded.found for line in _counted(each)),
         *found_in_words(decoded),
         *(["shown whatever their count:"] if decoded.shown else []),
-        *map(_counted, decoded.shown),
+        *(line for each in decoded.shown for line in _counted(each)),
         rest,
     ]
 
 
-def _counted(found: "Found") -> str:
+def _counted(found: "Found") -> list[str]:
+    """Return how many people wrote a string, and a line for each label that they chose."""
     from aggregator.dp.utility import PERCENT
     from aggregator.steward.text.found_strings import name_of
 
-    # The estimate of a string that is shown in any case may be below 0, outside its interval.
+    # Estimates may be below 0, outside their intervals.
     least = max(found.count, found.low)
     count = f"{least:,.0f} ({found.low:,.0f} to {found.high:,.0f}, {PERCENT})"
-    return f"  {name_of(found)}: {count}{_mean(found)}"
+    chosen = [
+        f"    {escaped(label)}: {max(of.sum, of.sum_low):,.0f} "
+        f"({of.sum_low:,.0f} to {of.sum_high:,.0f})"
+        for label, of in found.by
+    ]
+    return [f"  {name_of(found)}: {count}{_mean(found)}", *chosen]
 
 
 def _mean(found: "Found") -> str:

@@ -20,7 +20,7 @@ export class Asking {
    */
   constructor({ task, texts = [], sheet, window, name }, options = {}) {
     const { outbox = new MemoryOutbox(), now = Date.now, x25519 = webCrypto, fetch, patience = 5000 } = options;
-    const every = { ...options, outbox, now, x25519 };
+    const every = { ...options, outbox, now, x25519, sheet };
     const first = task ?? texts[0]?.question.tasks[0] ?? null;
     Object.assign(this, { texts, window, name, outbox, now, x25519, options: every, first });
     this.sheet = new Sheet(sheet);
@@ -102,7 +102,7 @@ export class Asking {
     const make = async (each) =>
       each.make(measurement, { claim, at: moment, permit: await link?.permit(each.task, moment) });
     const records = await Promise.all([
-      ...this.own.map(make), ...texts.map((text, i) => text.make(written[i], moment, link)),
+      ...this.own.map(make), ...texts.map((text, i) => text.make(written[i], moment, link, read)),
     ]);
     return [records, isNamed ? [this.answeredIn(person, moment)] : []];
   }

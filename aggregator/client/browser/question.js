@@ -14,7 +14,7 @@ import { gridOf } from './grid.js';
 import { NORMALISATION, checkUnicode, normalForm } from './normal.js';
 import { random } from './report.js';
 
-const DESCRIBED = 1, WITH_AMOUNT = 2; // the versions of descriptions
+const DESCRIBED = 1, WITH_AMOUNT = 2, BY_CHOICE = 3; // the versions of descriptions
 const MOST_STEPS = 2n ** 32n;
 const FEWEST_BUCKETS = 16;
 const FEWEST_TASKS = 8;
@@ -59,9 +59,9 @@ export class TextQuestion {
    */
   static async read(description, tasks) {
     checkUnicode();
-    const { version, normalisation, title, epsilon, buckets, survey, amount } = description ?? {};
-    if (![DESCRIBED, WITH_AMOUNT].includes(version) || normalisation !== NORMALISATION) {
-      refuse(`text.json: only versions ${DESCRIBED} and ${WITH_AMOUNT} and normal form ${NORMALISATION} are known`);
+    const { version, normalisation, title, epsilon, buckets, survey, amount, by } = description ?? {};
+    if (![DESCRIBED, WITH_AMOUNT, BY_CHOICE].includes(version) || normalisation !== NORMALISATION) {
+      refuse(`text.json: only versions ${DESCRIBED} to ${BY_CHOICE} and normal form ${NORMALISATION} are known`);
     }
     if (typeof title !== 'string' || typeof epsilon !== 'string') {
       refuse('text.json: not the description of a text question');
@@ -73,14 +73,19 @@ export class TextQuestion {
       refuse(`text.json: buckets must be at least ${FEWEST_BUCKETS}`);
     }
     // Names sorted, no spaces: the bytes that everybody hashes.
-    const asked = version === WITH_AMOUNT ? { amount: amountOf(amount) } : {};
-    const table = { ...asked, buckets, epsilon, normalisation, tasks: tasks.length, title, version };
+    const table = {
+      amount: version === WITH_AMOUNT ? amountOf(amount) : undefined, buckets,
+      by: version === BY_CHOICE ? choiceOf(by) : undefined, epsilon, normalisation, tasks: tasks.length, title, version,
+    };
     const text = JSON.stringify(table), question = new TextQuestion();
     Object.assign(question, { title, epsilon, tasks, length: buckets, survey: survey ?? '', table });
-    question.amount = asked.amount ?? null;
+    question.amount = table.amount ?? null;
+    question.by = table.by ?? null;
     /** The possible numbers, as a sheet has them; null if none is asked for. */
-    question.grid = asked.amount ? gridOf(asked.amount) : null;
-    if (asked.amount && BigInt(question.grid.steps) > MOST_STEPS) refuse('text.json: amount: has too many steps');
+    question.grid = table.amount ? gridOf(table.amount) : null;
+    if (table.amount && BigInt(question.grid.steps) > MOST_STEPS) refuse('text.json: amount: has too many steps');
+    /** The most steps of a number, or the last label's place; 0 if only strings are asked for. */
+    question.most = question.grid ? Number(question.grid.steps) : question.by ? by.labels.length - 1 : 0;
     question.meaning = await sha256('prio text question', text);
     for (const [place, task] of tasks.entries()) await question.checkTask(task, place, text, survey);
     if (description.meaning !== hexOf(question.meaning)) refuse('text.json: its meaning is not its own');
@@ -114,23 +119,26 @@ export class TextQuestion {
     if (shared(task) !== shared(this.tasks[0])) refuse(`${about}: has other settings than the first`);
   }
 
-  /** How many entries a report has: with an amount, each string has one for each of two levels. */
+  /** How many entries a report has: each string has one for each level of a number, or label. */
   get entries() {
-    return this.amount ? 2 * this.length - 1 : this.length;
+    return 1 + (this.amount ? 2 : this.most + 1) * (this.length - 1);
   }
 
-  /** The string and the steps of an answer; no string if it has only one of what is asked for. */
+  /**
+   * The string of an answer, and the steps of a number or a label's place; no string if it has only
+   * one of what is asked for.
+   */
   partsOf(answer) {
-    if (answer !== null && typeof answer !== 'string' && !(this.amount && Array.isArray(answer))) {
-      throw new TypeError(`answer must be ${this.amount ? 'a list of a string and steps' : 'a string'}, or null`);
-    }
-    if (!this.amount) return [answer, 0];
+    const { most } = this, said = most ? `a list of a string and steps, from 0 to ${most}` : 'a string';
+    const fail = () => {
+      throw new TypeError(`answer must be ${said}, or null`);
+    };
+    if (answer !== null && typeof answer !== 'string' && !(most && Array.isArray(answer))) fail();
+    if (!most) return [answer, 0];
     const [text, steps] = typeof answer === 'string' ? [] : (answer ?? []);
     if ((text ?? null) === null || (steps ?? null) === null) return [null, 0];
-    const most = Number(this.grid.steps), count = Number(steps);
-    if (typeof text !== 'string' || !(Number.isInteger(count) && count >= 0 && count <= most)) {
-      throw new TypeError(`answer must be a list of a string and steps, from 0 to ${most}`);
-    }
+    const count = Number(steps);
+    if (typeof text !== 'string' || !(Number.isInteger(count) && count >= 0 && count <= most)) fail();
     return [text, count];
   }
 
@@ -140,9 +148,16 @@ export class TextQuestion {
    */
   async entry(place, answer, entropy = random) {
     const [text, steps] = this.partsOf(answer), bucket = await this.bucket(place, text);
-    if (!this.amount) return bucket;
-    const level = tossed(Number(this.grid.steps), entropy) < steps;
+    const level = this.amount ? tossed(this.most, entropy) < steps : steps;
     return bucket && bucket + level * (this.length - 1);
+  }
+
+  /** The place in a survey of the question by whose answers this one is counted. */
+  placeIn({ questions }) {
+    const { question, labels } = this.by;
+    const at = questions.findIndex((each) =>
+      each.name === question && each.kind === 'one' && String(each.labels) === String(labels));
+    return at < 0 ? refuse(`by: the survey has no choice ${question} of these labels`) : at;
   }
 
   /**
@@ -182,6 +197,15 @@ function amountOf(amount) {
   return { clip, high, low, step, text, unit };
 }
 
+/** The same of the question by which it is counted. */
+function choiceOf(by) {
+  const { labels, question } = by ?? {};
+  if (typeof question !== 'string' || !(labels?.length > 1) || labels.some((each) => typeof each !== 'string')) {
+    refuse('text.json: not the description of a text question');
+  }
+  return { labels, question };
+}
+
 /** The windows of a task in seconds, as text: `LENGTH START`; no length is all time. */
 const windowsOf = ({ policy: { window }, timePrecision }) =>
   window ? [window.length, window.start].map((each) => each * timePrecision).join(' ') : '0 0';
@@ -193,10 +217,11 @@ export class TextClient {
    *
    * @param {TextQuestion} question
    * @param {object} options the client's, `person` if several people share the outbox, and
-   *   `spelled`, the spellings of the question, which are asked instead in their windows
+   *   `spelled`, the spellings of the question, which are asked instead in their windows; of a
+   *   survey its `sheet`
    */
-  static async open(question, { person = '', spelled = [], ...options }) {
-    const { outbox, entropy = random } = options;
+  static async open(question, { person = '', spelled = [], sheet, ...options }) {
+    const { outbox, entropy = random } = options, group = sheet && question.by ? question.placeIn(sheet) : null;
     if (typeof outbox?.keep !== 'function') throw new TypeError('outbox must have the method keep');
     const name = hexOf(await sha256(question.meaning, person));
     const place = await outbox.keep(`toss ${name}`, tossed(question.tasks.length, entropy));
@@ -211,7 +236,7 @@ export class TextClient {
     const own = windowsOf(question.tasks[place]);
     const first = await outbox.keep(`windows ${name}`, own);
     const text = new TextClient(question, place, name, spelled, clients, new Set([first, own]));
-    return Object.assign(text, { entropy });
+    return Object.assign(text, { entropy, group });
   }
 
   constructor(question, place, name, spelled, clients, windows) {
@@ -258,10 +283,12 @@ export class TextClient {
 
   /**
    * Make a report of an answer of a moment, or of null for none, for the outbox's `add`; of now,
-   * unless one is given. With an amount, an answer is `[string, steps]`. The tasks may need a permit: of
-   * the person's `link`, or what has signed ones.
+   * unless one is given. With an amount or labels, an answer is `[string, steps]`; of a survey, whose
+   * answers are `read`, it is a string where that has the label. The tasks may need a permit: of the
+   * person's `link`, or what has signed ones.
    */
-  async make(answer, moment = this.client.now(), link = null) {
+  async make(written, moment = this.client.now(), link = null, read = []) {
+    const answer = this.group === null ? written : [written, read[this.group]?.[0]];
     const [text] = this.question.partsOf(answer);
     const place = this.at(this.client.task.time(moment)), client = this.clients[place];
     const bucket = await (place ? this.spelled[place - 1].bucket(this.place, text)

@@ -9,7 +9,8 @@ export type Answers = Record<string, Answer>;
 /**
  * A label or a list of labels, a truth value, a number, numbers by the names of columns, or what a
  * person wrote, or that and a number, as the question asks. Nothing, NaN and blank text are no
- * answer, and neither is text without the number that is asked for beside it, or a number alone.
+ * answer, and neither is text without the number that is asked for beside it, or a number alone, or
+ * text without an answer to the question by which it is counted.
  */
 export type Answer =
   | string | number | bigint | boolean | null | undefined

@@ -1,7 +1,7 @@
 import type {
-import type { Link } from './links.js';
   Client, ClientOptions, Entropy, Outbox, OutboxRecord, Outcome, Task,
 } from './index.js';
+import type { Link } from './links.js';
 
 /** What `text.json` of a text question of a survey holds. */
 export interface TextDescription {
@@ -13,6 +13,8 @@ export interface TextDescription {
   buckets: number;
   /** In version 2: the number that is asked for beside a string. */
   amount?: TextAmount;
+  /** In version 3: by whose answers strings are counted. */
+  by?: TextChoice;
   /** What a survey asks that has text questions only. */
   survey?: string;
   /** Hexadecimal. */
@@ -31,7 +33,16 @@ export interface TextAmount {
   clip: boolean;
 }
 
-/** A string or, with an amount, a string and how many steps above the least the number is. */
+/** A question of the same survey by whose answers strings are counted. */
+export interface TextChoice {
+  question: string;
+  labels: string[];
+}
+
+/**
+ * A string; with an amount, a string and how many steps above the least the number is; or, where
+ * strings are counted by another answer, a string and the place of its label, from 0.
+ */
 export type Written = string | [string | null, number | bigint | null] | null;
 
 /** A question whose description and tasks agree. Everything in it is public. */
@@ -45,9 +56,11 @@ export class TextQuestion {
   readonly epsilon: string;
   /** What number is asked for beside a string; null if none is. */
   readonly amount: TextAmount | null;
+  /** By whose answers strings are counted; null if by nobody's. */
+  readonly by: TextChoice | null;
   /** Entries of each report. */
   readonly entries: number;
-  /** Buckets of one level: of each task, if no number is asked for. */
+  /** Buckets of one level: of each task, if nothing is told beside a string. */
   readonly length: number;
   readonly tasks: Task[];
   readonly meaning: Uint8Array;

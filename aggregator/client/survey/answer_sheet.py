@@ -164,7 +164,7 @@ class AnswerSheet:
         Raises:
             AnswerError: A question does not take its answer, or no question has the name.
         """
-        return self.measurement(self._read_answers(answers))
+        return self.measurement(self.read(answers))
 
     def measurement(self, answers: Sequence[Answer | None]) -> Entries:
         """Return what answers that were read add to each entry; None is no answer."""
@@ -174,18 +174,31 @@ class AnswerSheet:
         by_group = (table.entries(of[table.of], of[table.by]) for table in self.tables)
         return list(itertools.chain(*of, *by_group))
 
-    def skipped_texts(self, answers: Mapping[str, object]) -> list[str]:
-        """Return the text questions that people who give these answers are not asked.
+    def skipped_texts(self, answers: Sequence[Answer | None]) -> list[str]:
+        """Return the text questions that people whose answers were read are not asked."""
+        if not any(self.routing.texts.values()):
+            return []
+        asked = self.routing.asked_texts(answers)
+        return [name for name, is_asked in asked.items() if not is_asked]
+
+    def chosen(self, answers: Sequence[Answer | None], name: str) -> int | None:
+        """Return the place of the label that was chosen of a question; None for no answer."""
+        for question, answer in zip(self.questions, answers, strict=True):
+            if question.name == name and answer is not None:
+                return answer[0]
+        return None
+
+    def check_labels(self, name: str, labels: Sequence[str]) -> None:
+        """Refuse a question by which nothing can be counted, or that has other labels."""
+        found = [each for each in self.questions if each.name == name and each.makes_groups]
+        if [[*each.choices] for each in found] != [[*labels]]:
+            raise ParameterError(f"by: the survey has no choice {name!r} of the same labels")
+
+    def read(self, answers: Mapping[str, object]) -> list[Answer | None]:
+        """Return the answer to each question; None for one that is not asked, whatever is given.
 
         Raises `AnswerError` as `entries` does.
         """
-        if not any(self.routing.texts.values()):
-            return []
-        asked = self.routing.asked_texts(self._read_answers(answers))
-        return [name for name, is_asked in asked.items() if not is_asked]
-
-    def _read_answers(self, answers: Mapping[str, object]) -> list[Answer | None]:
-        """Return the answer to each question; None for one that is not asked, whatever is given."""
         self._check_names(answers)
         found = list[Answer | None]()
         for question, needs in zip(self.questions, self.routing.needs, strict=True):

@@ -80,6 +80,12 @@ def survey_in(text: str, file: Path) -> AskedSurvey:
     from aggregator.client.text.beside_survey import texts_beside
 
     texts = texts_beside(file, task, sheet.texts, meaning if task is None else "")
+    for name, (question, _) in texts.items():
+        if question.by is not None:
+            try:
+                sheet.check_labels(question.by.question, question.by.labels)
+            except ParameterError as error:
+                raise ParameterError(f"text question {name}: {error}") from None
     return AskedSurvey(task, meaning, sheet, texts)
 
 

@@ -28,7 +28,7 @@ from aggregator.client.sender import REPORTS_PER_REQUEST, Sender
 from aggregator.client.survey.answers import AnswerError, Entries
 from aggregator.client.survey.asked_survey import AskedSurvey, read_survey
 from aggregator.client.survey.numbers import Grid, Unfit, is_nothing
-from aggregator.client.text.levels import Written
+from aggregator.client.text.levels import Written, labelled
 from aggregator.clock import Clock, SystemClock
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ParameterError
@@ -62,7 +62,8 @@ class Row:
     Attributes:
         entries: What the answers add to the entries of the survey's own report.
         texts: What they wrote, by the names of text questions; None for no answer. Where a number
-            is asked for beside a string, both, the number in steps above the least.
+            is asked for beside a string, both, the number in steps above the least; where strings
+            are counted by another answer, both, of that the place of the label.
         seconds: When, in seconds since the epoch.
         person: Who; None if each row is another person's.
         secret: Of the person's link, where the survey counts only answers with one.
@@ -199,7 +200,8 @@ class SurveyClient:
             answers: By the names of questions: a label, a list of labels, a number, a truth value,
                 a table of numbers, text, or text and a number, as each asks. What is left out,
                 None, NaN or blank is counted as no answer, in a report of the same size; so is
-                text without the number that is asked for beside it, or a number without text.
+                text without the number that is asked for beside it, or a number without text, and
+                text without an answer to the question by which it is counted.
             person: Whose answers these are: a person has one report in each window of this task.
                 The name stays in the outbox. Text questions need it, and the outbox then keeps
                 which of their tasks the person is in.
@@ -241,12 +243,14 @@ class SurveyClient:
         aggregators' clocks if this machine's is wrong. Raises `AnswerError`, `TimeUnknown` and
         `ParameterError` as `put` does.
         """
-        entries = self.sheet.entries(answers)
-        skipped = self.sheet.skipped_texts(answers)
-        texts: dict[str, Written] = {
-            name: _written_in(answers, name, question.amount, is_asked=name not in skipped)
-            for name, (question, _) in self.asked.texts.items()
-        }
+        read = self.sheet.read(answers)
+        entries, skipped = self.sheet.measurement(read), self.sheet.skipped_texts(read)
+        texts: dict[str, Written] = {}
+        for name, (question, _) in self.asked.texts.items():
+            is_asked = name not in skipped
+            texts[name] = _written_in(answers, name, question.amount, is_asked=is_asked)
+            if question.by is not None:
+                texts[name] = labelled(texts[name], self.sheet.chosen(read, question.by.question))
         time = self._time.now() if seconds is None else _whole(seconds)
         return Row(entries, texts, time, _checked(person))
 

@@ -38,6 +38,11 @@ def length_of(entries: int, levels: int) -> int:
     return 0 if rest else 1 + each
 
 
+def labelled(written: Written, place: int | None) -> Written:
+    """Return what a person wrote with the place of the label; None if there is only one of both."""
+    return (written, place) if isinstance(written, str) and place is not None else None
+
+
 def told_in(title: str) -> Told | None:
     """Return what the `task_info` of a task says is told beside a string; None if it says none."""
     return range_of(title) or choice_in(title)

@@ -12,7 +12,7 @@ from aggregator.client.survey.numbers import Grid, Unfit
 from aggregator.client.table_files.cells import Cell, CellError, shown
 from aggregator.client.table_files.laws import number_of, written_in
 from aggregator.client.table_files.table import Line, Table
-from aggregator.client.text.levels import Written
+from aggregator.client.text.levels import Written, labelled
 from aggregator.steward.survey.columns import Columns
 from aggregator.steward.survey.conditions import Conditional, asked_if, routing_of
 from aggregator.steward.survey.questions import Question
@@ -59,7 +59,7 @@ def read_answers(
     windows: Windows,
     columns: Columns,
     texts: Sequence[Conditional] = (),
-    amounts: Mapping[str, Grid] = MappingProxyType({}),
+    beside: Mapping[str, Grid | str] = MappingProxyType({}),
 ) -> Answers:
     """Return all answers in a table, checked.
 
@@ -72,7 +72,8 @@ def read_answers(
         windows: The windows, in each of which a person may have one row.
         columns: Which column holds what.
         texts: The text questions.
-        amounts: The numbers that are possible beside the text, for those that ask for one.
+        beside: The numbers that are possible beside the text, for those that ask for one, or the
+            question by whose answers it is counted, for those that are.
 
     Raises:
         CellError: Names the columns that the table lacks, a question that is not read from the
@@ -80,7 +81,7 @@ def read_answers(
             person.
         ParameterError: A format of times is none.
     """
-    reader = _Reader(table.source, questions, windows, columns, texts, amounts)
+    reader = _Reader(table.source, questions, windows, columns, texts, beside)
     table = dataclasses.replace(table, hint=table.hint or _HINT)
     for line in table.read(reader.wanted):
         reader.take(line)
@@ -114,7 +115,7 @@ class _Reader:
         windows: Windows,
         columns: Columns,
         texts: Sequence[Conditional],
-        amounts: Mapping[str, Grid],
+        beside: Mapping[str, Grid | str],
     ) -> None:
         self._source, self._windows, self._columns = source, windows, columns
         self._routing = routing_of(questions, texts)
@@ -127,13 +128,17 @@ class _Reader:
             own = columns.of(question)
             self._asked.append(_Asked(question, own, len(self.wanted)))
             self.wanted += own
-        self._amounts, self._texts = amounts, dict[str, tuple[int, Conditional]]()
+        self._grids = {name: each for name, each in beside.items() if isinstance(each, Grid)}
+        self._by = {name: each for name, each in beside.items() if isinstance(each, str)}
+        names = [question.name for question in questions]
+        self._groups = {name: names.index(each) for name, each in self._by.items()}
+        self._texts = dict[str, tuple[int, Conditional]]()
         self._text_counts = dict[str, ReadCounts]()
         for text in texts:
-            its = columns.of_text(text, has_amount=text.name in amounts)
-            parts = TEXT_AND_NUMBER if text.name in amounts else ()
+            its = columns.of_text(text, has_amount=text.name in self._grids)
+            parts = TEXT_AND_NUMBER if text.name in self._grids else ()
             self._texts[text.name] = len(self.wanted), text
-            self._text_counts[text.name] = ReadCounts(its, parts)
+            self._text_counts[text.name] = ReadCounts(its, parts, by=self._by.get(text.name, ""))
             self.wanted += its
         self._starts: dict[Cell, datetime] = {}
         self._answers: dict[datetime, list[Given]] = {}
@@ -152,7 +157,7 @@ class _Reader:
         self._take_person(number, cells, start)
         before = self._fault_counts.total()
         given = tuple([self._answer(number, cells, asked) for asked in self._asked])
-        written = {name: self._text(number, cells, name) for name in self._texts}
+        written = {name: self._text(number, cells, name, given) for name in self._texts}
         if self._routing.is_needed and self._fault_counts.total() == before:
             self._check_asked(number, given, written)
         self._answers.setdefault(start, []).append(given)
@@ -203,12 +208,17 @@ class _Reader:
             return Seen(fault=CellError(f"{error}{self._columns.codes.hint(given)}"))
         return Seen(reading.answer, reading.given, is_clipped=reading.is_clipped)
 
-    def _text(self, number: int, cells: Sequence[Cell], name: str) -> Written:
+    def _text(self, number: int, cells: Sequence[Cell], name: str, given: Given) -> Written:
         at = self._texts[name][0]
-        grid = self._amounts.get(name)
-        if grid is None:
-            return self._words(number, cells[at], name)
-        return self._with_amount(number, cells[at : at + 2], name, grid)
+        if name in self._grids:
+            return self._with_amount(number, cells[at : at + 2], name, self._grids[name])
+        written = self._words(number, cells[at], name)
+        if name not in self._groups:
+            self._text_counts[name].add_text(written)
+            return written
+        chosen = given[self._groups[name]]
+        self._text_counts[name].add_text(written, counts=chosen is not None)
+        return labelled(written, chosen[0]) if written and chosen else None
 
     def _with_amount(
         self, number: int, cells: Sequence[Cell], name: str, grid: Grid
@@ -246,7 +256,6 @@ class _Reader:
         except CellError as error:
             self._fault(number, self._text_counts[name].columns[0], error)
             return ""
-        self._text_counts[name].add_text(written)
         return written
 
     def _take_person(self, number: int, cells: Sequence[Cell], start: datetime) -> None:

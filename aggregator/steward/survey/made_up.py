@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from aggregator.client.survey.answers import Answer
 from aggregator.client.survey.routing import are_met
-from aggregator.client.text.levels import Written
+from aggregator.client.text.levels import Written, labelled
 from aggregator.errors import ParameterError
 from aggregator.protocol.reports import MAX_AGE_SECONDS
 from aggregator.protocol.task import MADE_UP
@@ -90,8 +90,14 @@ def made_up(survey: Survey, people: int) -> Iterator[MadeUp]:
         if each.asked_amount is not None
     }
 
-    def written(name: str, person: int) -> Written:
+    names = [each.question.name for each in survey.questions]
+    by = {each.name: names.index(each.by) for each in survey.texts if each.by is not None}
+
+    def written(name: str, person: int, given: Sequence[Answer | None]) -> Written:
         text = texts[name][person]
+        if name in by:
+            chosen = given[by[name]]
+            return labelled(text, chosen[0] if chosen else None)
         return (text, amounts[name][person][0]) if name in amounts else text
 
     for person in range(people):
@@ -101,7 +107,7 @@ def made_up(survey: Survey, people: int) -> Iterator[MadeUp]:
         yield MadeUp(
             given,
             {
-                name: written(name, person) if are_met(routing.texts[name], given) else None
+                name: written(name, person, given) if are_met(routing.texts[name], given) else None
                 for name in texts
             },
         )

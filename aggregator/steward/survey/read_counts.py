@@ -36,8 +36,10 @@ class ReadCounts:
         parts: What each of several columns holds, such as a label; in the order of the columns.
         answers: How many rows have an answer.
         missing: How many have none.
-        halves: How many of these have only one of the text and the number that are asked for.
+        halves: How many of these have only one of the text and the number that are asked for, or
+            text and no answer by which it is counted.
         clipped: How many numbers beyond the range count as the nearest.
+        by: The question by whose answers text is counted; empty if by none.
         ranges: The least and the largest number, as the table has it, by the name of a vector's
             column, or under "" for another question; empty if there are no numbers.
     """
@@ -48,6 +50,7 @@ class ReadCounts:
     missing: int = 0
     halves: int = 0
     clipped: int = 0
+    by: str = ""
     ranges: dict[str, tuple[Fraction, Fraction]] = dataclasses.field(default_factory=dict)
     _often: Counter[str] = dataclasses.field(default_factory=Counter)
 
@@ -61,10 +64,11 @@ class ReadCounts:
             self.clipped += seen.count if seen.is_clipped else 0
             self._add(seen.given, seen.count)
 
-    def add_text(self, written: str) -> None:
-        """Count what a person wrote, or that it is nothing."""
-        if not written:
+    def add_text(self, written: str, *, counts: bool = True) -> None:
+        """Count what a person wrote, or that it is nothing, or does not count."""
+        if not written or not counts:
             self.missing += 1
+            self.halves += bool(written)
             return
         self.answers += 1
         self._often_wrote(written)

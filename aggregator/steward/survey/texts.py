@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from aggregator.client.text.choices import ByChoice
 from aggregator.client.text.question import TextQuestion
 from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError
@@ -52,6 +53,17 @@ class PlannedText:
             for count in (least, _MORE * least)
             if count < self.plan.tail.people
         ]
+
+    @property
+    def deviation_of_a_label(self) -> float | None:
+        """The standard deviation of how many of a found string's people chose one label.
+
+        None if strings are not counted by another answer.
+        """
+        from aggregator.steward.text.beside import foretold_deviation
+
+        by = self.question.by
+        return None if by is None else foretold_deviation(self.plan, by)
 
     def by_last(self, last: "LastWindow") -> "PlannedText":
         """Return the same with what will be found if people answer as in the last window.
@@ -113,16 +125,19 @@ def _planned(asked: Text, survey: Survey) -> PlannedText:
     from aggregator.steward.text.plan import TextPlan, best_plan, zipf
 
     people = survey.min_batch_size if asked.people is None else asked.people
+    beside = survey.beside(asked)
+    levels = 1 if beside is None else beside.levels
     tail, epsilon = zipf(people, GUESSED_STRINGS), float(asked.epsilon)
     if asked.tasks is None:
-        plan = best_plan(tail, epsilon, asked.buckets, levels=asked.levels)
+        plan = best_plan(tail, epsilon, asked.buckets, levels=levels)
     else:
-        plan = TextPlan(tail, epsilon, asked.tasks, asked.buckets, levels=asked.levels)
+        plan = TextPlan(tail, epsilon, asked.tasks, asked.buckets, levels=levels)
     question = TextQuestion(
         title_of(survey, asked),
         asked.epsilon,
         plan.tasks,
         asked.buckets,
         amount=asked.asked_amount,
+        by=beside if isinstance(beside, ByChoice) else None,
     )
     return PlannedText(asked, question, plan)

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from aggregator.client.module import LINKS_ORDER, SIGNED_ORDER, compact, for_page
 from aggregator.client.survey.asked_survey import AskedSurvey
 from aggregator.client.survey.texts import SpelledTexts
+from aggregator.client.text.choices import ByChoice
 from aggregator.dap.urls import read_endpoint
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
@@ -25,6 +26,7 @@ from aggregator.steward.survey.form.parts import Part
 from aggregator.steward.survey.form.promises import what_happens
 from aggregator.steward.survey.form.texts import Texts
 from aggregator.steward.survey.form.written import WrittenPart, text_of
+from aggregator.steward.survey.questions import Question
 from aggregator.steward.survey.said import Own, Said
 from aggregator.steward.survey.wording import Wording
 from aggregator.steward.survey.write_meaning import Meaning
@@ -196,10 +198,17 @@ def _parts(
             needs=routing.texts[name],
             spelled=spelled.get(name, ()),
             amount=wording.amounts_of(name, asked.texts[name][0].amount),
+            by=_asked_in(every, asked.texts[name][0].by),
         )
         for number, (name, _) in enumerate(meaning.texts, len(parts))
     ]
     return [*parts, *written]
+
+
+def _asked_in(every: Sequence[Sequence[Question]], by: ByChoice | None) -> list[str]:
+    """Return how the question is asked by which another one is counted, in each language."""
+    named = (each for questions in every for each in questions if by and each.name == by.question)
+    return [each.text or each.name for each in named]
 
 
 def _needed(words: Mapping[str, str], texts: Texts, unused: Sequence[str]) -> Mapping[str, str]:

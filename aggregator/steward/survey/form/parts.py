@@ -110,7 +110,7 @@ def fieldset(
     name: str,
     *,
     question: tuple[Sequence[Own], int, int],
-    hints: Sequence[Said],
+    hints: Sequence[Text | Sequence[Text]],
     fields: str,
     is_hidden: bool,
 ) -> str:

@@ -35,7 +35,8 @@ def what_happens(
     permits = asked.first.permits
     by = None if permits is None else "permit" if permits.is_signed else "link"
     group = f"what_text_{by or 'group'}"
-    amounts = ["what_text_amount"] if any(each.amount for each in questions) else []
+    beside = ["what_text_amount"] if any(each.amount for each in questions) else []
+    beside += ["what_text_by"] if any(each.by for each in questions) else []
     is_noisy = asked.first.policy.mechanism.is_noisy
     said = [
         Said("what_split", hosts),
@@ -43,7 +44,7 @@ def what_happens(
         Said("what_noise" if is_noisy else "what_exact"),
         *(
             Said(name, hosts if name == group else {})
-            for name in ("what_text", *amounts, "what_text_lists", group)
+            for name in ("what_text", *beside, "what_text_lists", group)
             if questions
         ),
         *(_letters(each) for each in spelled),

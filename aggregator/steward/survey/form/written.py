@@ -21,7 +21,8 @@ _NAMES = {"most": str(MOST_CHARACTERS)}
 class WrittenPart:
     """One text question of the page; if hidden, it appears only once others are answered.
 
-    The text is given in each language, and so is the number that is asked for beside it, if any.
+    The text is given in each language, and so is the number that is asked for beside it, or the
+    question by whose answers it is counted, if there is one.
     """
 
     def __init__(
@@ -35,8 +36,9 @@ class WrittenPart:
         needs: Needs,
         spelled: Sequence[SpelledWindow],
         amount: Sequence[NumberField],
+        by: Sequence[str],
     ) -> None:
-        self._amount = amount
+        self._amount, self._by = amount, [Own(each) for each in by]
         self._spelled, self._texts = spelled, texts
         self._needs, self.is_hidden = needs, bool(needs)
         self._number, self._text = number, [Own(each) for each in asked]
@@ -70,9 +72,11 @@ class WrittenPart:
         or complete, to their makers.
         """
         name = f"q{self._number}"
-        hints = [Said("write", _NAMES)]
+        hints: list[Said | Sequence[Own]] = [Said("write", _NAMES)]
         if len(self._text) > 1:
             hints.append(Said("write_apart"))
+        if self._by:
+            hints += [Said("write_by"), self._by]
         field = (
             f'<div class="written"><input id="{name}-text" name="{name}-text" type="text" '
             f'dir="auto" maxlength="{MOST_CHARACTERS}" autocomplete="off" autocapitalize="none" '

@@ -11,13 +11,17 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from aggregator.client.text.amounts import LEVELS, Amount
+from aggregator.client.text.amounts import Amount
+from aggregator.client.text.choices import ByChoice
 from aggregator.client.text.hashing import FEWEST_BUCKETS, FEWEST_TASKS, MOST_BUCKETS, MOST_TASKS
+from aggregator.client.text.question import check_length
 from aggregator.dp.rationals import format_rational
 from aggregator.errors import ParameterError
 from aggregator.steward.survey.conditions import Conditions
 from aggregator.steward.survey.exact import Exact, Positive
-from aggregator.steward.survey.questions.base import NAME, grid_of
+from aggregator.steward.survey.questions.base import NAME, Question, grid_of
+from aggregator.steward.survey.questions.labels import Choice, YesNo
+from aggregator.untrusted_text import meant
 
 KIND = "text"
 _LARGEST_EPSILON = Fraction(64)
@@ -70,10 +74,11 @@ class Text(BaseModel):
             not asked this question, and report that they gave no answer.
         epsilon: The epsilon of a person and window, out of the survey's budget.
         buckets: The buckets of each task's histogram; an upload has 16 bytes for each, or 32 with
-            an amount.
+            an amount, or 16 for each label of `by`.
         tasks: How many tasks there are; by default the number that finds the rarest strings.
         people: How many are expected to answer in a window; `min_batch_size` unless given.
         amount: A number that people give beside it, of which results have means and sums.
+        by: A choice, or a question of yes and no, by whose answers strings are counted.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -87,14 +92,16 @@ class Text(BaseModel):
     tasks: int | None = Field(default=None, ge=FEWEST_TASKS, le=MOST_TASKS)
     people: int | None = Field(default=None, ge=1, le=10**9)
     amount: AskedAmount | None = None
+    by: str | None = None
 
     @model_validator(mode="after")
     def _check(self) -> "Text":
-        if self.amount is not None and self.buckets > MOST_BUCKETS // LEVELS:
-            raise ValueError(
-                f"buckets: with an amount must be at most {MOST_BUCKETS // LEVELS}, "
-                f"not {self.buckets}"
-            )
+        if self.amount is not None and self.by is not None:
+            raise ValueError("by: a question with an amount has none: ask for one of both")
+        try:
+            check_length(self.buckets, self.asked_amount)
+        except ParameterError as error:
+            raise ValueError(str(error)) from None
         return self
 
     @property
@@ -102,10 +109,28 @@ class Text(BaseModel):
         """The number beside it as clients are asked it, if any."""
         return None if self.amount is None else self.amount.amount
 
-    @property
-    def levels(self) -> int:
-        """How many entries of a report there are for each bucket."""
-        return 1 if self.amount is None else LEVELS
+    def asked_by(self, questions: Sequence[Question]) -> ByChoice | None:
+        """Return by which of these questions' answers it is counted, if by any.
+
+        Raises `ParameterError` if none of them can be it.
+        """
+        if self.by is None:
+            return None
+        named = {each.name: each for each in questions}
+        question = named.get(self.by)
+        if not isinstance(question, Choice | YesNo):
+            raise ParameterError(
+                f"by: must be the name of a choice or yes-no question of this survey, not "
+                f"{self.by!r}{meant(self.by, [*named])}"
+            )
+        if question.ask_if:
+            raise ParameterError(
+                f"by: {self.by}: is not asked of everybody (it has ask_if), and what others write "
+                "would not count"
+            )
+        by = ByChoice(self.by, tuple(question.choices))
+        check_length(self.buckets, by)
+        return by
 
 
 class Texts(BaseModel):
