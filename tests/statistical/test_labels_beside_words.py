@@ -73,4 +73,4 @@ def test_intervals_of_how_many_chose_each_label_hold_as_often_as_they_say(
     assert np.mean(counts_hold) > 0.93
     assert 0.94 <= np.mean(cells_hold) <= 0.98
     assert 0.94 <= np.mean(shares_hold) <= 0.98
-    assert np.std(errors) == pytest.approx(foretold_deviation(plan, BY), rel=0.2)
+    assert np.std(errors) == pytest.approx(foretold_deviation(plan), rel=0.2)

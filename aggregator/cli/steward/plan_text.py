@@ -25,7 +25,8 @@ def text(
     buckets: Annotated[
         int,
         typer.Option(
-            help="How many buckets each task's histogram has; each takes 16 bytes of an upload."
+            help="How many buckets each task's histogram has; each takes 16 bytes of an upload, "
+            "or 32 with --amount, or 16 for each of --labels."
         ),
     ] = 1024,
     tasks: Annotated[
@@ -51,13 +52,29 @@ def text(
             "the text question's last window instead of guessed."
         ),
     ] = None,
+    amount: Annotated[
+        str | None,
+        typer.Option(
+            help="How far the largest number that people give beside a string is from the least; "
+            "without it, none is asked for.",
+            show_default=False,
+        ),
+    ] = None,
+    labels: Annotated[
+        int | None,
+        typer.Option(
+            help="How many labels the choice has by whose answers strings are counted, if by any.",
+            show_default=False,
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Which written answers would be found that nobody listed beforehand.
 
     For histograms of hashes in several tasks, of which each person is in one. Prints how many
     people must hold a string for it to be found, with what error and how many bytes, for a guessed
-    tail or for that of an earlier window; beside it, the error of a listed choice.
+    tail or for that of an earlier window; beside it, the error of a listed choice. With a number
+    beside each string, or by another answer, also the errors of means, or of counts of labels.
     """
     from aggregator.service.config import read_text
     from aggregator.steward.planning import answers_text
@@ -65,6 +82,6 @@ def text(
     with reported():
         last = None if found is None else read_text(found)
         answer = answers_text.text(
-            epsilon, reports, buckets, tasks, strings, exponent, candidates, last
+            epsilon, reports, buckets, tasks, strings, exponent, candidates, last, amount, labels
         )
         print_answer(answer, json=json)

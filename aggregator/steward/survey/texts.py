@@ -6,13 +6,11 @@ window; all other questions, in one report, share the rest.
 """
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from aggregator.client.text.choices import ByChoice
 from aggregator.client.text.question import TextQuestion
-from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError
 from aggregator.steward.survey.model import Survey
 from aggregator.steward.survey.questions.texts import Text
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
     from aggregator.steward.text.plan import TextPlan
 
 _NOTABLY = 0.95
-_MORE = 3
-"""Errors of means are told for strings of the fewest people and of so many times as many."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,16 +39,10 @@ class PlannedText:
 
         Empty if no number is asked for, or nothing is surely found.
         """
-        from aggregator.steward.text.beside import foretold_half_width
+        from aggregator.steward.text.beside import foretold_half_widths
 
-        least, amount = math.ceil(self.plan.found_from), self.question.amount
-        if amount is None or least >= self.plan.tail.people:
-            return []
-        return [
-            (count, foretold_half_width(self.plan, amount.told, count, float(DEFAULT_CONFIDENCE)))
-            for count in (least, _MORE * least)
-            if count < self.plan.tail.people
-        ]
+        amount = self.question.amount
+        return [] if amount is None else foretold_half_widths(self.plan, amount.told)
 
     @property
     def deviation_of_a_label(self) -> float | None:
@@ -62,8 +52,7 @@ class PlannedText:
         """
         from aggregator.steward.text.beside import foretold_deviation
 
-        by = self.question.by
-        return None if by is None else foretold_deviation(self.plan, by)
+        return None if self.question.by is None else foretold_deviation(self.plan)
 
     def by_last(self, last: "LastWindow") -> "PlannedText":
         """Return the same with what will be found if people answer as in the last window.

@@ -8,15 +8,15 @@ their numbers above the least; the part with a label's level is the part who cho
 
 import dataclasses
 import math
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from aggregator.client.text.amounts import Range
-from aggregator.client.text.choices import ByChoice
 from aggregator.client.text.hashing import NO_ANSWER, TextHashes
 from aggregator.client.text.levels import Told, entries_of
+from aggregator.dp.utility import DEFAULT_CONFIDENCE
 from aggregator.errors import ParameterError
 from aggregator.steward.text.candidates import Candidates
 from aggregator.steward.text.decode import Decoded, Found, decode, interval
@@ -24,6 +24,9 @@ from aggregator.steward.text.fit import Fit
 from aggregator.steward.text.laws import Floats
 from aggregator.steward.text.means import ONE, HowMuch, MeanLaw, expected_half_width
 from aggregator.steward.text.plan import TextPlan
+
+_MORE: Final = 3
+"""Errors of means are told for strings of the fewest people and of so many times as many."""
 
 
 def decode_beside(
@@ -84,9 +87,22 @@ def foretold_half_width(plan: TextPlan, asked: Range, count: float, confidence: 
     return expected_half_width(asked, (count, low, high), plan.deviation, confidence)
 
 
-def foretold_deviation(plan: TextPlan, by: ByChoice) -> float:
-    """Return the standard deviation of how many of a found string's people chose a label."""
-    return plan.deviation / math.sqrt(by.levels)
+def foretold_half_widths(plan: TextPlan, asked: Range) -> list[tuple[int, float]]:
+    """Return the same, at 95 %, for the fewest people that are surely found, and for more.
+
+    Empty if nothing is surely found.
+    """
+    least, sure = math.ceil(plan.found_from), float(DEFAULT_CONFIDENCE)
+    return [
+        (count, foretold_half_width(plan, asked, count, sure))
+        for count in (least, _MORE * least)
+        if least <= count < plan.tail.people
+    ]
+
+
+def foretold_deviation(plan: TextPlan) -> float:
+    """Return the standard deviation of how many of a found string's people chose one label."""
+    return plan.deviation / math.sqrt(plan.levels)
 
 
 def _levels(hashes: TextHashes, tables: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:

@@ -1,12 +1,16 @@
 """`prio plan text`: what it prints is what the plan computes, beside what other settings cost."""
 
 import json
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
+from aggregator.client.text.amounts import Range
 from aggregator.errors import ParameterError
 from aggregator.steward.planning.answers_text import text
+from aggregator.steward.text.beside import foretold_half_widths
+from aggregator.steward.text.plan import TextPlan, zipf
 from tests.support.commands import run_here
 
 
@@ -27,6 +31,8 @@ def test_it_says_what_is_found_at_what_price_and_who_keeps_the_promise() -> None
     assert answer["listed_choice_standard_deviation"] == pytest.approx(15.67**0.5, rel=0.01)
     assert "187 or more" in run_here("plan", "text", *options).stdout
 
+
+ONE = ("1", 100, 256, 8, 20, "1", 2**32, None)
 
 LAST = {"threshold": 100.0, "no_answer": 1000.0, "unexplained": 50_000.0}
 """A window of a hundred thousand people, of whom half held one of the hundred likeliest strings."""
@@ -82,6 +88,28 @@ def test_the_number_of_tasks_is_chosen_if_it_is_not_given() -> None:
     assert chosen["tasks"] >= 8
 
 
+def test_a_number_beside_strings_and_labels_have_the_errors_that_surveys_foretell() -> None:
+    given = ("1", 100_000, 512, 10)
+    plain, numbers, labels = text(*given), text(*given, amount="20"), text(*given, labels=4)
+    tail = zipf(100_000, 50_000)
+    plans = [TextPlan(tail, 1.0, 10, 512, levels=levels) for levels in (1, 2, 4)]
+    for answer, plan, levels in zip((plain, numbers, labels), plans, (1, 2, 4), strict=True):
+        assert answer["standard_deviation"] == plan.deviation
+        size = answer["bytes_of_shares"]
+        assert isinstance(size, int)
+        assert 16 * 511 * levels < size < 17 * 511 * levels + 2000
+    asked = Range(Fraction(0), Fraction(20), Fraction(1), "euros")
+    means = [{"people": count, "error": of} for count, of in foretold_half_widths(plans[1], asked)]
+    assert numbers["means"] == means
+    assert len(means) == 2
+    assert labels["standard_deviation_of_a_label"] == plans[2].deviation / 2
+    assert plain.keys().isdisjoint({"means", "labels"})
+    done = run_here("plan", "text", "--epsilon", "1", "--reports", "100000", "--labels", "4")
+    assert "standard deviation of a label: " in done.stdout
+    done = run_here("plan", "text", "--epsilon", "1", "--reports", "100000", "--amount", "1/2")
+    assert "means:\n  - people " in done.stdout
+
+
 def test_of_few_people_nothing_is_found_and_that_is_said() -> None:
     assert text("1", 50, 256, 8, 20)["found"] == "nothing that fewer than all 50 hold"
 
@@ -94,6 +122,12 @@ def test_of_few_people_nothing_is_found_and_that_is_said() -> None:
         (("1", 100, 8), "buckets must be from 16"),
         (("1", 100, 256, 3), "tasks must be from 8"),
         (("1", 100, 256, 8, 0), "strings"),
+        ((*ONE, "0"), "amount"),
+        ((*ONE, "much"), "amount"),
+        ((*ONE, None, 1), "labels"),
+        ((*ONE, "1", 2), "labels: strings have a number or labels beside them, not both"),
+        (("1", 100, 2**19 + 1, *ONE[3:], "1"), "buckets"),
+        (("1", 100, 2**18 + 1, *ONE[3:], None, 4), "buckets"),
     ],
 )
 def test_values_out_of_range_are_refused_by_name(given: tuple[object, ...], words: str) -> None:
