@@ -86,6 +86,15 @@ RESOURCES = (
         UploadErrors.message,
     ),
     Resource(
+        "reports_of_job",
+        "POST",
+        f"{_TASK}/reports/{{collection_job_id}}",
+        _LEADER,
+        None,
+        UploadRequest.message,
+        UploadErrors.message,
+    ),
+    Resource(
         "aggregation_jobs",
         "POST",
         f"{_TASK}/aggregation_jobs",
@@ -188,7 +197,8 @@ RESOURCES = (
     ),
     Resource("aggregate_share", "DELETE", _AGGREGATE_SHARE, _HELPER, Role.LEADER, None, None),
 )
-"""Every method of every resource in the draft, and `PUT` where a profile has the caller name it."""
+"""Every method of every resource in the draft, `PUT` where a profile has the caller name it, and
+uploads below a collection job (draft-thomson-ppm-dap-attribution)."""
 
 TEMPLATES: Mapping[str, str] = {resource.name: resource.template for resource in RESOURCES}
 """The path template of each resource, by its name."""

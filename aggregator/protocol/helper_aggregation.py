@@ -4,6 +4,7 @@ Source: DAP, "Aggregate Initialization".
 """
 
 import dataclasses
+import hashlib
 from collections.abc import Mapping
 
 import numpy as np
@@ -104,8 +105,20 @@ def helper_init(
         opened.times,
         finished.out_shares,
         opened.budgets,
+        _digests(task, request, opened),
     )
     return HelperInit(request.ids, errors, verified, places, finished.messages)
+
+
+def _digests(task: Task, request: JobColumns, opened: OpenedShares) -> list[bytes]:
+    """Return a hash of all that a client gave us of each opened report, where ids are bound to it.
+
+    What the leader says of a report is not in it.
+    """
+    if not task.batching.collector_selects:
+        return []
+    encodings = request.shares.take(opened.rows).encodings
+    return [hashlib.sha256(encoding).digest() for encoding in encodings]
 
 
 def _helper_finished(

@@ -17,6 +17,7 @@ from typing import Final, Self
 from aggregator.codec import DecodeError, decode, encode
 from aggregator.dap.attribution import Attribution
 from aggregator.dap.auth import TokenHeader
+from aggregator.dap.dialect import AS_DRAFTED
 from aggregator.dap.extensions import unrecognized
 from aggregator.dap.hpke import HpkeConfig
 from aggregator.dap.ids import TaskId, encode_base64url
@@ -134,6 +135,8 @@ class Task:
         if policy.window is not None and configuration.batch_mode is not BatchMode.TIME_INTERVAL:
             raise ParameterError("window: needs the batch mode time_interval")
         permits = _permits(configuration, profile, issuer_keys)
+        if configuration.batch_mode is BatchMode.COLLECTOR_SELECTED:
+            _check_bundles(profile, permits)
         if attribution is not None:
             _check_attribution(policy, permits)
         check_no_wrap(prio3.circuit, policy.mechanism, max_reports)
@@ -348,6 +351,15 @@ def _check_attribution(policy: PrivacyPolicy, permits: Permits | None) -> None:
         )
     if permits is not None:
         raise ParameterError("permits: reports of a task of attribution have no room for them")
+
+
+def _check_bundles(profile: Profile, permits: Permits | None) -> None:
+    if permits is not None:
+        raise ParameterError("permits: are not for collector_selected, where reports come again")
+    if profile.framing is not AS_DRAFTED:
+        raise ParameterError(
+            f"batch_mode: {profile.name} has no place for collector_selected in its messages"
+        )
 
 
 def _permits(

@@ -4,7 +4,7 @@ Source: DAP, "Batch Buckets".
 """
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -24,7 +24,9 @@ from aggregator.vdaf.prio3 import OutShares, Prio3
 class Verified:
     """One aggregator's out shares of the reports of a job, before they are committed.
 
-    Each report has an out share, or an error, and a budget where its task's reports have some.
+    Each report has an out share, or an error, and a budget where its task's reports have some. At a
+    helper of a task whose batches collectors select, it has a hash of its public part and its
+    ciphertext, too.
     """
 
     task: Task
@@ -34,6 +36,7 @@ class Verified:
     times: Times
     out_shares: OutShares = dataclasses.field(repr=False)
     budgets: Budgets | None = None
+    digests: Sequence[bytes] = ()
 
     @property
     def vdaf(self) -> Prio3:
@@ -63,6 +66,11 @@ class Verified:
         day_of = {units: Time(units).day(precision) for units in {*times}}
         failed = self.out_shares.rejected
         return [day_of[units] for row, units in enumerate(times) if row not in failed]
+
+    def accepted_digests(self) -> list[bytes]:
+        """Return the hash of each report that passed verification."""
+        failed = self.out_shares.rejected
+        return [digest for row, digest in enumerate(self.digests) if row not in failed]
 
     def bucket_shares(self, refused: Collection[bytes] = ()) -> list[BucketShare]:
         """Return what the accepted reports add to each bucket, in bucket order.

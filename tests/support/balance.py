@@ -10,13 +10,15 @@ from aggregator.service.storage.reports.counters import AGGREGATED, STORED, Stag
 from aggregator.service.storage.reports.groups import as_groups, rows_of_groups
 
 
-def check_books(tx: Transaction, task_id: bytes, again: int = 0) -> None:
+def check_books(tx: Transaction, task_id: bytes, again: int = 0, dropped: int = 0) -> None:
     """Check that no report of a task is lost, or there twice, and that all counts of them agree.
 
     Args:
         tx: A transaction.
         task_id: The task.
-        again: How many were stored once more, after an operator had given them up.
+        again: How many were stored once more, after an operator had given them up or their batch
+            was dropped.
+        dropped: How many of them may have been counted in a batch that was dropped.
     """
     task, group = tx.task_key(task_id), tables.report_groups
     groups = as_groups(tx.connection.execute(group.select().where(group.c.task == task)))
@@ -44,7 +46,7 @@ def check_books(tx: Transaction, task_id: bytes, again: int = 0) -> None:
     query = select(rejected.report_id).where(rejected.task == task)
     uncounted = set(tx.connection.execute(query).scalars())
     assert not uncounted & set(live)
-    assert len(uncounted) + again <= gone + given_up - ended.get(AGGREGATED, 0)
+    assert len(uncounted) + again <= gone + given_up - ended.get(AGGREGATED, 0) + dropped
     memory = tables.id_memories.c
     forgotten = select(func.max(memory.from_day)).where(memory.task == task)
     if not tx.connection.execute(forgotten).scalar():

@@ -24,7 +24,6 @@ from aggregator.dap.hpke import HpkeConfig, HpkeConfigList
 from aggregator.dap.messages import (
     CollectionJobReq,
     CollectionJobResp,
-    LeaderSelectedQuery,
     Report,
     TimeIntervalQuery,
     UploadErrors,
@@ -360,9 +359,10 @@ class Pair:
 
     def request(self, interval: Interval | None = None) -> CollectionJobReq:
         """Return the collector's request for an interval, or for the next batch."""
-        if self.task.batching.leader_selects:
-            return CollectionJobReq(LeaderSelectedQuery())
         asked = () if self.min_dp_budget is None else min_dp_budget(self.min_dp_budget)
+        if self.task.batching.has_ids:
+            query = self.task.batching.query({}, self.task.time_precision)
+            return CollectionJobReq(query, extensions=asked)
         return CollectionJobReq(TimeIntervalQuery(interval or self.interval()), extensions=asked)
 
     async def ask(self, interval: Interval | None = None) -> Answer:

@@ -92,6 +92,7 @@ COMPARED: dict[str, dict[str, str | None]] = {
         "protocol/time_interval.py _interval": _MODE,
         "protocol/leader_selected.py _other_mode": _MODE,
         "protocol/leader_selected.py check_job": "a job that does not name its batch",
+        "service/leader/routes.py _task_of_upload": "reports in a wrong place",
         "protocol/helper_aggregation.py _check_request": (
             "a job without reports, with one twice, or under an unknown key in draft 18"
         ),
@@ -134,7 +135,10 @@ COMPARED: dict[str, dict[str, str | None]] = {
     "Unauthorized": {"service/web/auth.py require_token": "no token, or a wrong one"},
     "UnrecognizedAggregateShare": {"service/helper/routes.py Kind": "no such share"},
     "UnrecognizedAggregationJob": {"service/helper/routes.py Kind": "no such job"},
-    "UnrecognizedCollectionJob": {"service/leader/routes.py Kind": "no such collection"},
+    "UnrecognizedCollectionJob": {
+        "service/leader/routes.py Kind": "no such collection",
+        "service/leader/routes.py upload_to_job": "reports below no collection",
+    },
     "UnrecognizedTask": {
         "service/leader/uploads.py fail": _TASK,
         "service/runtime/runtime.py _learn": _TASK,

@@ -113,6 +113,15 @@ class ShareColumns:
         return [row[:size] for row, size in zip(rows, sizes.tolist(), strict=True)]
 
     @property
+    def encodings(self) -> list[bytes]:
+        """The public parts, each with the ciphertext as it was sent, without room for more."""
+        heads, sealed = strings(self.head), strings(self.sealed)
+        return [
+            head + share[: ENC_START + enc] + share[ENC_START + self.enc :]
+            for head, share, enc in zip(heads, sealed, self.enc_sizes.tolist(), strict=True)
+        ]
+
+    @property
     def payloads(self) -> ByteRows:
         """The ciphertexts with their tags."""
         return self.sealed[:, ENC_START + self.enc + U32 :]

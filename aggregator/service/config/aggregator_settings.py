@@ -240,6 +240,13 @@ class LeaderSettings(AggregatorSettings):
         description="How long reports wait for others when there are too few for a full "
         "aggregation job.",
     )
+    bundle_linger_seconds: int = Field(
+        10,
+        ge=0,
+        le=MOST_LINGER_SECONDS,
+        description="How long after its last upload a batch that its collector selects takes "
+        "others; the first question for its result after that closes it.",
+    )
     work_interval_seconds: float = Field(
         0.5, gt=0, le=3600, description="How often an idle worker looks for work."
     )

@@ -5,8 +5,9 @@ trickle of uploads does not become a job per report. A job is full at `job_size`
 `MAX_JOB_BYTES` stored bytes, since a whole job is held in memory and sent in one request. Once the
 helper has refused a job for its size, a job is also full at about what the helper accepts.
 Where the leader selects the batches, all reports of a job go into the oldest batch that holds fewer
-than `min_batch_size`. Tasks take turns, so a large backlog of one task delays no other. A task
-without reports costs next to nothing, so there may be many.
+than `min_batch_size`; where collectors do, they are of one batch already. Tasks take turns, so a
+large backlog of one task delays no other. A task without reports costs next to nothing, so there
+may be many.
 """
 
 import dataclasses
@@ -89,7 +90,8 @@ class JobCreator:
         def look(tx: Transaction) -> tuple[Task, JobSize, Claimable]:
             task = self._runtime.public_task_in(tx, TaskId(task_id))
             size = self._size_for(task, largest_job(tx, task_id))
-            return task, size, claimable_reports(tx, task_id, size)
+            of_one = task.batching.collector_selects
+            return task, size, claimable_reports(tx, task_id, size, of_one=of_one)
 
         task, most, claimable = await self._runtime.database.read("claimable reports", look)
         if claimable.reports and not claimable.is_full and not self._have_lingered(task_id):
@@ -104,7 +106,12 @@ class JobCreator:
                 bucket, room = batch_with_room(tx, task_id, task.min_batch_size)
                 size = dataclasses.replace(most, reports=min(most.reports, room))
             return create_aggregation_job(
-                tx, task_id, size, only_full=claimable.is_full, bucket=bucket
+                tx,
+                task_id,
+                size,
+                only_full=claimable.is_full,
+                bucket=bucket,
+                of_one=task.batching.collector_selects,
             )
 
         with span("create aggregation job", task=str(task.task_id), reports=claimable.reports):

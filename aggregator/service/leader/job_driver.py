@@ -165,7 +165,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
                 reports,
                 self._runtime.clock.now(),
                 self._runtime.clock_skew_seconds,
-                extensions=served.task.batching.job_extensions(leased.job.bucket),
+                extensions=served.task.batching.job_extensions(stored.bucket),
             ),
         )
         # A body damaged on the disk, or stored by another program, must not stop other reports.

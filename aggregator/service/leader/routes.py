@@ -8,9 +8,10 @@ from fastapi import APIRouter, Request, Response, status
 from aggregator.codec import decode, encode
 from aggregator.dap.hpke import HpkeCiphertext
 from aggregator.dap.ids import CollectionJobId, TaskId
-from aggregator.dap.messages import CollectionJobReq, CollectionJobResp, UploadRequest
+from aggregator.dap.messages import CollectionJobReq, CollectionJobResp, UploadErrors, UploadRequest
 from aggregator.dap.problems import (
     BatchOverlap,
+    InvalidMessage,
     NameTaken,
     TooManyCollections,
     UnrecognizedCollectionJob,
@@ -18,12 +19,14 @@ from aggregator.dap.problems import (
 )
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import Resource, location
+from aggregator.protocol.attribution import least_budget
 from aggregator.protocol.collection import check_collection_request
+from aggregator.protocol.collector_selected import new_batch
 from aggregator.protocol.reports import report_sizes
 from aggregator.protocol.task import Task
 from aggregator.service.config import POLL_SECONDS, LeaderSettings
 from aggregator.service.leader.answers_so_far import answers_so_far
-from aggregator.service.leader.upload_checks import MAX_REPORTS
+from aggregator.service.leader.upload_checks import MAX_REPORTS, Below
 from aggregator.service.leader.uploads import Grouping, Uploads
 from aggregator.service.runtime import Runtime, ServedTask, UploadTerms
 from aggregator.service.runtime.in_band import check_id
@@ -34,11 +37,14 @@ from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.collection_jobs import (
     CollectionJob,
     CollectionResult,
+    close_collection_job,
     create_collection_job,
     delete_collection_job,
     find_collection_job,
     get_collection_job,
+    has_lingered,
     is_job_named,
+    note_upload,
 )
 from aggregator.service.storage.jobs.collection_room import (
     MOST_PENDING,
@@ -91,6 +97,7 @@ class LeaderResources(AggregatorResources):
             {
                 ("GET", "hpke_config"): self.hpke_config,
                 ("POST", "reports"): self.upload,
+                ("POST", "reports_of_job"): self.upload_to_job,
                 ("POST", "collection_jobs"): self.create_collection_job,
                 ("PUT", "collection_job"): self.put_collection_job,
                 ("GET", "collection_job"): self.get_collection_job,
@@ -105,18 +112,49 @@ class LeaderResources(AggregatorResources):
 
     async def upload(self, request: Request) -> Response:
         """Take reports; answer with those that were refused."""
+        task = await self._task_of_upload(request, below_a_job=False)
+        body = await self._reports_in(request, task)
+        # Checked only now: the body may take long to arrive, and a key may be gone by then.
+        return _told(request, await self._uploads.take(task.task_id, body))
+
+    async def upload_to_job(self, request: Request) -> Response:
+        """Take reports of the batch of a collection job, whose id nobody but its collector knows.
+
+        Nothing is held of reports that come before their job: their sender is told to come again.
+
+        Source: draft-thomson-ppm-dap-attribution.
+        """
+        task = await self._task_of_upload(request, below_a_job=True)
+        task_id, job_id = task.task_id, COLLECTION_JOB.id_of(request)
+        database = self._runtime.database
+        job = await database.read(
+            "job of upload", lambda tx: get_collection_job(tx, task_id.value, job_id)
+        )
+        if job is None or job.batch is None or job.state is CollectionJobState.DELETED:
+            missing = UnrecognizedCollectionJob("no such collection job", task_id)
+            missing.retry_after = POLL_SECONDS if job is None else None
+            raise missing
+        body = await self._reports_in(request, task)
+        least = least_budget(task, decode(CollectionJobReq, job.request))
+        batch = task.batching.job_extensions(job.batch.first)
+        below = Below(batch) if least is None else Below(batch, least)
+        errors = await self._uploads.take(task_id, body, below)
+        if body:
+            await database.run("note upload", lambda tx: note_upload(tx, task_id.value, job_id))
+        return _told(request, errors)
+
+    async def _task_of_upload(self, request: Request, *, below_a_job: bool) -> Task:
         task_id = task_id_of(request)
         task = (await self._upload_terms(request, task_id)).task
+        if task.batching.collector_selects is not below_a_job:
+            where = "to reports alone" if below_a_job else "below a collection job"
+            raise InvalidMessage(f"reports of this task are uploaded {where}", task_id)
+        return task
+
+    async def _reports_in(self, request: Request, task: Task) -> bytes:
         largest = MAX_REPORTS * report_sizes(task).report
-        body = await read_body(
-            request, UploadRequest.message, min(largest, self._settings.max_body_size)
-        )
-        # Checked only now: the body may take long to arrive, and a key may be gone by then.
-        errors = await self._uploads.take(task_id, body)
-        if errors.status:
-            return encoded_response(errors)
-        request.scope[IS_TOLD_TOGETHER] = True  # by a line a second (`upload_log`)
-        return empty_response()
+        limit = min(largest, self._settings.max_body_size)
+        return await read_body(request, UploadRequest.message, limit)
 
     async def _upload_terms(self, request: Request, task_id: TaskId) -> UploadTerms:
         given, in_band = self._given(request), self._runtime.in_band
@@ -145,7 +183,7 @@ class LeaderResources(AggregatorResources):
 
     async def put_collection_job(self, request: Request) -> Response:
         """Make a job of a collector's request under the id that it chose; it polls by GET."""
-        served, job_id = await self._named(request, COLLECTION_JOB)
+        served, job_id = await self._named(request, COLLECTION_JOB, where_collectors_select=True)
         await self._collection(request, served, job_id)
         return message_response(CollectionJobResp.message, b"", status_code=status.HTTP_201_CREATED)
 
@@ -159,7 +197,7 @@ class LeaderResources(AggregatorResources):
             self._runtime.clock.now(),
             self._runtime.clock_skew_seconds,
         )
-        task_id = served.task.task_id
+        task_id, batching = served.task.task_id, served.task.batching
 
         def create(tx: Transaction) -> CollectionJob:
             found = (
@@ -179,9 +217,10 @@ class LeaderResources(AggregatorResources):
                     f"{MOST_PENDING}; another is accepted when one of them has ended", task_id
                 )
             self._check_room_of_collector(tx, served.task)
-            leader_selects = served.task.batching.leader_selects
+            leader_selects, opens = batching.leader_selects, batching.collector_selects
             delete_fruitless_jobs(tx, task_id.value, leader_selects=leader_selects)
-            return create_collection_job(tx, task_id.value, body, batch, job_id)
+            asked = new_batch(tx.entropy) if opens else batch
+            return create_collection_job(tx, task_id.value, body, asked, job_id, opens=opens)
 
         return await self._runtime.database.run("create collection job", create)
 
@@ -200,6 +239,12 @@ class LeaderResources(AggregatorResources):
         served, job = await self._found(request, COLLECTION_JOB, get_collection_job)
         if job.state is CollectionJobState.DELETED:
             raise COLLECTION_JOB.missing(served)
+        linger = self._settings.bundle_linger_seconds
+        if has_lingered(job, self._runtime.clock.now(), linger):
+            await self._runtime.database.run(
+                "close collection job",
+                lambda tx: close_collection_job(tx, job.task_id, job.job_id, linger),
+            )
         return await self._state(served.task, job, None)
 
     async def delete_collection_job(self, request: Request) -> Response:
@@ -226,6 +271,13 @@ class LeaderResources(AggregatorResources):
         await self._runtime.before_share_leaves(TaskId(job.task_id), job.result.leader_share)
         body = encode(_collection_response(job.result))
         return message_response(CollectionJobResp.message, body, created=created)
+
+
+def _told(request: Request, errors: UploadErrors) -> Response:
+    if errors.status:
+        return encoded_response(errors)
+    request.scope[IS_TOLD_TOGETHER] = True  # by a line a second (`upload_log`)
+    return empty_response()
 
 
 def _named_job(

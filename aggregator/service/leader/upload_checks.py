@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from aggregator.codec import DecodeError, Reader
 from aggregator.dap.attribution import LEAST_BUDGET
+from aggregator.dap.extensions import Extensions
 from aggregator.dap.messages import ReportSizes, UploadedReport, UploadRequest
 from aggregator.dap.messages.columns import ReportColumns
 from aggregator.dap.messages.sized import read_usual
@@ -44,25 +45,38 @@ class CheckedUpload(NamedTuple):
     stored: IncomingReports
 
 
+class Below(NamedTuple):
+    """A collection job below which reports are uploaded.
+
+    Attributes:
+        job: What says in which batch they are, as the extensions of an aggregation job.
+        least_budget: The least budget that they must have, where reports have some.
+    """
+
+    job: Extensions = ()
+    least_budget: int = LEAST_BUDGET
+
+
+NO_JOB = Below()
+
+
 class Moment:
     """What uploads to a task are checked against at one moment.
 
     Attributes:
         terms: The task, and what it takes now.
         timely: The limits on the reports' times.
-        least_budget: The least budget of a report, where reports have some.
+        below: Below which collection job the reports are, if any.
     """
 
-    def __init__(
-        self, terms: UploadTerms, timely: Timely, least_budget: int = LEAST_BUDGET
-    ) -> None:
+    def __init__(self, terms: UploadTerms, timely: Timely, below: Below = NO_JOB) -> None:
         """Begin to check against these."""
-        self.terms, self.timely, self.least_budget = terms, timely, least_budget
+        self.terms, self.timely, self.below = terms, timely, below
         self._of_time: dict[int, tuple[ReportError | None, bytes, int]] = {}
 
-    def is_of(self, terms: UploadTerms, timely: Timely, least_budget: int = LEAST_BUDGET) -> bool:
+    def is_of(self, terms: UploadTerms, timely: Timely, below: Below = NO_JOB) -> bool:
         """Return whether these very terms and the same limits are checked against."""
-        return self.terms is terms and self.timely == timely and self.least_budget == least_budget
+        return self.terms is terms and self.timely == timely and self.below == below
 
     def place(self, units: int) -> tuple[ReportError | None, bytes, int]:
         """Return of a time why its reports are refused or None, their bucket's key, and the day.
@@ -74,7 +88,7 @@ class Moment:
             task, time = self.terms.task, Time(units)
             found = (
                 self.timely.refusal(task, time),
-                task.batching.bucket(time),
+                task.batching.bucket(time, self.below.job),
                 time.day(task.time_precision),
             )
             if len(self._of_time) < _MOST_TIMES:  # a stranger may name any
@@ -98,7 +112,7 @@ def check_reports(moment: Moment, body: bytes) -> CheckedUpload:
         MessageTooLarge: There are more than `MAX_REPORTS`.
     """
     task = moment.terms.task
-    limits = moment.terms.config_ids, moment.timely, moment.least_budget
+    limits = moment.terms.config_ids, moment.timely, moment.below.least_budget
     sizes = report_sizes(task)
     if len(body) <= SHORT_BODY:  # for a few reports, arrays take longer than objects
         alone = _alone(moment, body, sizes)
@@ -125,7 +139,7 @@ def _alone(moment: Moment, body: bytes, sizes: ReportSizes) -> CheckedUpload | N
     found = read_usual(body, sizes)
     if found is None or moment.terms.task.issuer_keys is not None:
         return None
-    if moment.terms.task.attribution is not None and budget_in(body) < moment.least_budget:
+    if moment.terms.task.attribution is not None and budget_in(body) < moment.below.least_budget:
         return None
     report_id, units, config_id = found
     why, bucket, day = moment.place(units)

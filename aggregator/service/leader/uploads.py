@@ -14,6 +14,7 @@ Source: DAP, "Uploading Reports".
 
 import asyncio
 import dataclasses
+import hashlib
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -30,7 +31,7 @@ from aggregator.protocol.permits import mark_of
 from aggregator.protocol.reports import Timely, report_sizes
 from aggregator.protocol.task import Task
 from aggregator.service.config import GROUP_REPORTS
-from aggregator.service.leader.upload_checks import SHORT_BODY, Moment, check_reports
+from aggregator.service.leader.upload_checks import NO_JOB, SHORT_BODY, Below, Moment, check_reports
 from aggregator.service.leader.upload_log import UploadLog
 from aggregator.service.runtime import FairQueue, Runtime, Threads, UploadTerms
 from aggregator.service.runtime.report_ages import ReportAges
@@ -145,14 +146,16 @@ class Uploads:
         self._missing = 0  # how many reports the transaction that waits for more still lacks
         self._is_full: anyio.Event | None = None  # only while a transaction waits for more
 
-    async def take(self, task_id: TaskId, body: bytes) -> UploadErrors:
+    async def take(self, task_id: TaskId, body: bytes, below: Below = NO_JOB) -> UploadErrors:
         """Store the reports of one request; return those that were refused, in their order.
 
         A report whose id was uploaded before is discarded silently: a client that repeats a report
         because the answer was lost needs no error, and the report counts once. If tasks or keys
         have changed since this process read them, the request is checked anew. The settings that
         hold when its first piece is stored apply to the whole request. A request without reports
-        asks what a report of now would be told; that is said of the id of zeros.
+        asks what a report of now would be told; that is said of the id of zeros. Of those
+        `below` a collection job, a report that another batch has is refused, too
+        (`storage.reports.bound`).
 
         Raises:
             DecodeError: The body is not a sequence of reports; none of it is stored.
@@ -164,18 +167,19 @@ class Uploads:
             terms = await self._runtime.upload_terms(task_id)
             try:
                 if not body:
-                    return await self._word_now(terms)
-                return await self._take(terms, body)
+                    return await self._word_now(terms, below)
+                return await self._take(terms, body, below)
             except SettingsChanged as changed:
                 let_go(changed)  # its frames have the reports, which have it as their failure
                 self._runtime.forget_terms(terms.version)
         raise Busy("tasks or keys changed each time before an upload was stored")
 
-    async def _take(self, terms: UploadTerms, body: bytes) -> UploadErrors:
+    async def _take(self, terms: UploadTerms, body: bytes, below: Below) -> UploadErrors:
         task = terms.task
         now = self._runtime.clock.now()
         limit = self._ages.limit(task, now)
-        moment = self._moment(terms, Timely(now, self._runtime.clock_skew_seconds, limit.seconds))
+        timely = Timely(now, self._runtime.clock_skew_seconds, limit.seconds)
+        moment = self._moment(terms, timely, below)
         if len(body) <= SHORT_BODY:  # a hop to a thread would take longer
             checked = check_reports(moment, body)
         else:
@@ -196,22 +200,22 @@ class Uploads:
         statuses = []
         for report_id, error in zip(checked.ids, checked.errors, strict=True):
             why = next(outcomes) if error is None else error
-            if why is not None and why is not ReportError.REPORT_REPLAYED:
+            if why is not None and (why is not ReportError.REPORT_REPLAYED or below.job):
                 statuses.append(ReportUploadStatus(ReportId(report_id), task.profile.code(why)))
         return UploadErrors(tuple(statuses))
 
-    def _moment(self, terms: UploadTerms, timely: Timely) -> Moment:
+    def _moment(self, terms: UploadTerms, timely: Timely, below: Below) -> Moment:
         """Return what reports are checked against, the same one as long as nothing changes."""
         last = self._last_moment
-        if last is None or not last.is_of(terms, timely):
-            last = self._last_moment = Moment(terms, timely)
+        if last is None or not last.is_of(terms, timely, below):
+            last = self._last_moment = Moment(terms, timely, below)
         return last
 
-    async def _word_now(self, terms: UploadTerms) -> UploadErrors:
+    async def _word_now(self, terms: UploadTerms, below: Below) -> UploadErrors:
         """Return why a new report of now would be refused, under an id that no report has."""
         task, now = terms.task, self._runtime.clock.now()
         task_id, time = task.task_id.value, task.time(now)
-        bucket = task.batching.bucket(time)
+        bucket = task.batching.bucket(time, below.job)
 
         def look(tx: Transaction) -> ReportError | None:
             if settings_version(tx) != terms.version:
@@ -221,7 +225,7 @@ class Uploads:
                 return over.error
             state = closed_to_uploads(tx, task_id, [bucket], terms.others).state(bucket)
             if state is not None:
-                is_over = state is BatchState.COLLECTED
+                is_over = state is BatchState.COLLECTED or bool(below.job)
                 return ReportError.BATCH_COLLECTED if is_over else ReportError.REPORT_TOO_EARLY
             batch = task.smallest_batch(bucket)
             left = room_now(tx, task_id, bucket, batch, task.max_reports)
@@ -414,6 +418,9 @@ def _put_plain(tx: Transaction, of_task: _OfTask) -> None:
             past_before(task, tx.now),
             _over(tx, of_task.uploads[0].terms),
             of_task.uploads[0].terms.others,
+            [hashlib.sha256(each.body).digest() for each in of_task.reports]
+            if task.batching.collector_selects
+            else None,
         )
         of_task.count_refused(tx)
     except UnknownTask:

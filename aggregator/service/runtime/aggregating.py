@@ -12,6 +12,7 @@ from aggregator.service.storage.engine import locks
 from aggregator.service.storage.engine.tables import aggregated_reports
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.job_shares import JobShare, put_job_share
+from aggregator.service.storage.reports.bound import bind
 from aggregator.service.storage.reports.capacity import room_to_add
 from aggregator.service.storage.reports.ids import Room, admit, let_in
 from aggregator.service.storage.reports.permits import Presented, spend
@@ -48,7 +49,8 @@ def aggregate_verified(
     task = verified.task
     task_id = task.task_id.value
     buckets = {bucket for _, bucket in arrivals}
-    locks.keep_batches(tx, task_id)
+    binds = task.batching.collector_selects and first_day is not None
+    (locks.change_batches if binds else locks.keep_batches)(tx, task_id)
     batches = {bucket: task.smallest_batch(bucket) for bucket in buckets}
     room = room_to_add(tx, task_id, batches, task.max_reports, len(arrivals))
     room |= dict.fromkeys(unopened, Room(0))
@@ -58,6 +60,11 @@ def aggregate_verified(
     elif task.permits is None:
         table, days = aggregated_reports, verified.accepted_days()
         errors = admit(tx, table, task_id, arrivals, days, closed, room, first_day)
+        if binds:
+            digests = verified.accepted_digests()
+            errors, _ = bind(
+                tx, task_id, arrivals, days, digests, errors, closed, room, may_drop=True
+            )
     else:
         marks = [mark_of(task_id, report_id) for report_id, _ in arrivals]
         is_signed = task.permits.is_signed

@@ -98,10 +98,13 @@ class AggregatorResources:
             return None
         return configuration_in(request.headers.getlist(HEADER))
 
-    async def _named(self, request: Request, kind: Kind) -> tuple[ServedTask, bytes]:
+    async def _named(
+        self, request: Request, kind: Kind, *, where_collectors_select: bool = False
+    ) -> tuple[ServedTask, bytes]:
         """Return the task of a request to create a resource, and the id that its sender chose."""
         served = await self._authorised(request)
-        if not served.task.profile.creator_names:
+        selects = where_collectors_select and served.task.batching.collector_selects
+        if not (served.task.profile.creator_names or selects):
             raise NotNamedByCaller("use POST", served.task.task_id)
         return served, kind.id_of(request)
 

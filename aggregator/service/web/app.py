@@ -5,6 +5,7 @@ Handlers take the raw request and answer with bytes, because DAP's bodies are no
 
 import logging
 import math
+import re
 import time
 from collections.abc import Iterable, Mapping
 from functools import lru_cache, partial
@@ -206,11 +207,16 @@ class Edge:
             structlog.contextvars.reset_contextvars(**bound)
 
 
+_WITH_A_JOB = re.compile("(/(?:reports|collection_jobs)/)[^/]+")
 _NOT_FOUND: Final[ASGIApp] = http_error_response(HTTP_404_NOT_FOUND, "Not Found")
 
 
 def _shown(path: str) -> str:
-    """Return as much of a path as the log shows."""
+    """Return as much of a path as the log shows.
+
+    Whoever knows the id of a collection job may be one who may upload below it.
+    """
+    path = _WITH_A_JOB.sub(r"\1...", path)
     more = len(path) - LONGEST_PATH
     return path if more <= 0 else f"{path[:LONGEST_PATH]}... and {more:,} characters"
 

@@ -80,6 +80,7 @@ def create_aggregation_job(
     *,
     only_full: bool = False,
     bucket: bytes = b"",
+    of_one: bool = False,
 ) -> AggregationJob | None:
     """Claim reports for a new job; None if there are none, or too few for a full one if it must be.
 
@@ -90,9 +91,10 @@ def create_aggregation_job(
         only_full: Whether the job must be full.
         bucket: Where its reports fall from then on (`selected_batches`); empty where each has a
             bucket of its own.
+        of_one: Whether all its reports must be of one bucket, which they have.
     """
     locks.claim_waiting(tx, task_id)
-    claimable = claimable_reports(tx, task_id, size)
+    claimable = claimable_reports(tx, task_id, size, of_one=of_one)
     if not claimable.reports or (only_full and not claimable.is_full):
         return None
     job = _put_job(tx, task_id, bucket)

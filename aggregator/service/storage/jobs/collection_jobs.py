@@ -30,10 +30,11 @@ from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.leases import Jobs, Lease
 from aggregator.service.storage.ledger import charges as ledger
 from aggregator.service.storage.ledger.charges import Charge
+from aggregator.service.storage.reports.bound import give_up
 from aggregator.service.storage.reports.waiting import waiting_in_batch
 
 _UNFINISHED = (CollectionJobState.START, CollectionJobState.FROZEN)
-_LIVE = (*_UNFINISHED, CollectionJobState.FINISHED)
+_LIVE = (CollectionJobState.OPEN, *_UNFINISHED, CollectionJobState.FINISHED)
 
 
 class BatchBusy(StoreError):
@@ -74,6 +75,8 @@ class CollectionJob:
         result: What the Collector gets, once finished.
         problem: The problem document of a failed job, JSON.
         created_at: Seconds.
+        uploaded_at: When reports last came below it, in seconds, 0 before the first; None if none
+            can.
     """
 
     key: int
@@ -87,6 +90,7 @@ class CollectionJob:
     result: CollectionResult | None
     problem: str | None
     created_at: int
+    uploaded_at: int | None = None
 
 
 def is_job_named(tx: Transaction, job_id: bytes) -> bool:
@@ -102,6 +106,8 @@ def create_collection_job(
     request: bytes,
     batch: Batch | None,
     job_id: bytes | None = None,
+    *,
+    opens: bool = False,
 ) -> CollectionJob:
     """Return the live job of exactly this request; make one if needed.
 
@@ -114,6 +120,7 @@ def create_collection_job(
         request: The exact CollectionJobReq.
         batch: The batch that it asks for; None if `select_batch` is to select it.
         job_id: The id, if the Collector chose it; random by default.
+        opens: Whether reports are uploaded below it, until `close_collection_job`.
     """
     found = find_collection_job(tx, task_id, request) if job_id is None else None
     if found is not None:
@@ -128,7 +135,8 @@ def create_collection_job(
             body_sha256=hashlib.sha256(told_apart_by + request).digest(),
             request=request,
             **({} if batch is None else _bounds(batch)),
-            state=CollectionJobState.START,
+            state=CollectionJobState.OPEN if opens else CollectionJobState.START,
+            uploaded_at=0 if opens else None,
             lease_expires_at=tx.now,
             lease_set_at=tx.now,
             lease_attempts=0,
@@ -156,6 +164,40 @@ def get_collection_job(tx: Transaction, task_id: bytes, job_id: bytes) -> Collec
     job = tables.collection_jobs.c
     found = _select(tx, job.task == tx.task_key(task_id), job.job_id == job_id)
     return found[0] if found else None
+
+
+def note_upload(tx: Transaction, task_id: bytes, job_id: bytes) -> None:
+    """Remember that reports came below an open job; the same request makes another job now."""
+    job = get_collection_job(tx, task_id, job_id)
+    if job is not None and job.state is CollectionJobState.OPEN:
+        digest = hashlib.sha256(job_id + job.request).digest()
+        _write_open(tx, job.key, uploaded_at=tx.now, body_sha256=digest)
+
+
+def close_collection_job(
+    tx: Transaction, task_id: bytes, job_id: bytes, linger_seconds: int
+) -> None:
+    """Hand an open job to its drivers, if reports came below it, and none for `linger_seconds`."""
+    locks.change_batches(tx, task_id)  # uploads for the batch are stored by now, or refused
+    job = get_collection_job(tx, task_id, job_id)
+    if job is not None and has_lingered(job, tx.now, linger_seconds):
+        state = COLLECTION_JOB.transition("close_collection_job").target
+        _write_open(tx, job.key, state=state, lease_expires_at=tx.now, lease_set_at=tx.now)
+
+
+def has_lingered(job: CollectionJob, now: int, linger_seconds: int) -> bool:
+    """Return whether an open job has reports below it, and none came for `linger_seconds`.
+
+    A clock that is put back keeps no job open.
+    """
+    is_open, since = job.state is CollectionJobState.OPEN, job.uploaded_at
+    return is_open and bool(since) and abs(now - (since or 0)) >= linger_seconds
+
+
+def _write_open(tx: Transaction, key: int, **values: object) -> None:
+    job = tables.collection_jobs
+    is_open = (job.c.id == key, job.c.state == CollectionJobState.OPEN)
+    tx.connection.execute(update(job).where(*is_open).values(**values))
 
 
 def is_requested(tx: Transaction, task_id: bytes, batch: Batch) -> bool:
@@ -267,7 +309,7 @@ def fail_collection_job(tx: Transaction, lease: Lease, problem: str) -> None:
     """End the job with a problem document, JSON; a frozen batch reopens and costs nothing.
 
     If the Helper has released its share after all, nobody has ours, and the same request brings the
-    same share again.
+    same share again. A batch that its Collector selected is dropped, and its reports are free.
     """
     locks.change_batches(tx, _get(tx, lease.key).task_id)
     job = _get(tx, lease.key)
@@ -276,13 +318,15 @@ def fail_collection_job(tx: Transaction, lease: Lease, problem: str) -> None:
         batch = _selected(tx, job)
         closed_batches.unfreeze(tx, job.task_id, batch)
         ledger.cancel(tx, job.task_id, batch)
+    _drop(tx, job)
 
 
 def delete_collection_job(tx: Transaction, task_id: bytes, job_id: bytes) -> bool:
     """Forget the job's result, which the Collector has saved or does not want.
 
     The batch of a finished job stays collected. So does that of a frozen job, and its cost is
-    charged: the Helper may have released it.
+    charged: the Helper may have released it. A batch that its Collector selected is dropped if it
+    was neither, and its reports are free.
 
     Returns:
         Whether there was such a job.
@@ -308,7 +352,14 @@ def delete_collection_job(tx: Transaction, task_id: bytes, job_id: bytes) -> boo
         batch = _selected(tx, job)
         closed_batches.mark_collected(tx, task_id, batch)
         ledger.settle(tx, task_id, batch)
+    _drop(tx, job)
     return True
+
+
+def _drop(tx: Transaction, job: CollectionJob) -> None:
+    """Drop the batch of a job that has ended, unless it was released or may have been."""
+    if job.uploaded_at is not None and job.batch is not None:
+        give_up(tx, job.task_id, job.batch)
 
 
 def _selected(tx: Transaction, job: CollectionJob) -> Batch:
@@ -354,6 +405,7 @@ def _select(tx: Transaction, *conditions: ColumnElement[bool]) -> list[Collectio
             ),
             problem=row.problem,
             created_at=row.created_at,
+            uploaded_at=row.uploaded_at,
         )
         for row in tx.connection.execute(query)
     ]

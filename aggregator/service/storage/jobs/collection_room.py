@@ -17,7 +17,7 @@ that writes, and by each upload; a collector that catches up asks for 200 window
 MOST_FRUITLESS = 1000
 """A task's jobs that are kept of those that came to nothing: their Collector may ask why."""
 
-_PENDING = (CollectionJobState.START, CollectionJobState.FROZEN)
+_PENDING = (CollectionJobState.OPEN, CollectionJobState.START, CollectionJobState.FROZEN)
 _ENDED = (CollectionJobState.FAILED, CollectionJobState.DELETED)
 
 

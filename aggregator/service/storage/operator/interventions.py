@@ -21,6 +21,7 @@ from aggregator.service.storage.engine.states import (
 )
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.ledger import charges as ledger
+from aggregator.service.storage.reports.bound import give_up
 from aggregator.service.storage.reports.claims import mark_asked, return_reports
 from aggregator.service.storage.reports.counters import DROPPED, Stage, count_reports
 from aggregator.service.storage.reports.rejecting import (
@@ -144,18 +145,20 @@ def abandon_collection_job(tx: Transaction, job_id: bytes, problem: str, *, retu
     task_id = tx.connection.execute(of_job).scalar() or b""
     locks.change_batches(tx, task_id)
     end = _end(tx, table, COLLECTION_JOB, "abandon_collection_job", job_id)
-    query = select(table.c.state, table.c.first_bucket, table.c.last_bucket)
-    state, first, last = tx.connection.execute(query.where(table.c.job_id == job_id)).one()
+    query = select(table.c.state, table.c.first_bucket, table.c.last_bucket, table.c.uploaded_at)
+    row = tx.connection.execute(query.where(table.c.job_id == job_id)).one()
     _set(tx, table, job_id, {**end, "problem": problem, "reason": None})
-    if state != CollectionJobState.FROZEN:
+    if row.first_bucket is None:
         return
-    batch = Batch(first, last)
-    if returned:
+    batch = Batch(row.first_bucket, row.last_bucket)
+    if row.state == CollectionJobState.FROZEN and returned:
         closed_batches.unfreeze(tx, task_id, batch)
         ledger.cancel(tx, task_id, batch)
-    else:
+    elif row.state == CollectionJobState.FROZEN:
         closed_batches.mark_collected(tx, task_id, batch)
         ledger.settle(tx, task_id, batch)
+    if row.uploaded_at is not None:
+        give_up(tx, task_id, batch)
 
 
 def _end(

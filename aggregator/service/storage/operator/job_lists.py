@@ -29,6 +29,8 @@ _WAITING = (
     CollectionJobState.START,
     CollectionJobState.FROZEN,
 )
+_OPEN = CollectionJobState.OPEN
+"""Its collector has it open: nothing stands in its way."""
 
 _SHOWN = {AggregationJobState.CREATED: "unsent", CollectionJobState.START: "waiting"}
 """What an operator is shown instead of a state's name: what the job waits for."""
@@ -88,7 +90,7 @@ def list_waiting(tx: Transaction, task_id: bytes | None = None) -> list[ListedJo
     of_task = [] if task_id is None else [tables.tasks.c.task_id == task_id]
     return [
         *_aggregations(tx, tables.aggregation_jobs.c.state.in_(_WAITING), *of_task),
-        *_collections(tx, tables.collection_jobs.c.state.in_(_WAITING), *of_task),
+        *_collections(tx, tables.collection_jobs.c.state.in_((*_WAITING, _OPEN)), *of_task),
         *_deferred(tx, *of_task),
         *_postponed(tx, *of_task),
     ]

@@ -68,11 +68,13 @@ class JobReports:
         body: The encoded Reports, one after another.
         width: The bytes of each.
         were_unreadable: Whether some could not be read before.
+        bucket: The bucket of the first, which where batches have ids is that of all.
     """
 
     body: bytes = dataclasses.field(repr=False)
     width: int
     were_unreadable: bool = False
+    bucket: bytes = b""
 
     def __len__(self) -> int:
         """Return how many reports there are."""
@@ -123,7 +125,7 @@ def _waiting() -> Select[Any]:
     up_to = func.sum(first.c.reports).over(order_by=(first.c.bucket, first.c.id))
     row = select(*first.c, up_to.label("up_to")).subquery().c
     return (
-        select(row.id, row.reports, row.width)
+        select(row.id, row.reports, row.width, row.bucket)
         .where(row.up_to - row.reports < bindparam("reports"))
         .order_by(row.up_to)
     )
@@ -132,21 +134,25 @@ def _waiting() -> Select[Any]:
 _WAITING = _waiting()
 
 
-def claimable_reports(tx: Transaction, task_id: bytes, size: JobSize) -> Claimable:
+def claimable_reports(
+    tx: Transaction, task_id: bytes, size: JobSize, *, of_one: bool = False
+) -> Claimable:
     """Return what a job could be made of: unclaimed reports, first bucket first.
 
-    Reports of a closed bucket are never claimed, and postponed reports not yet.
+    Reports of a closed bucket are never claimed, and postponed reports not yet. With `of_one` all
+    are of one bucket.
     """
     place = {"task": tx.task_key(task_id), "now": tx.now, "reports": size.reports}
     rows = tx.run(_WAITING, place)
     if not rows:
         return Claimable(0, is_full=False)
-    _, _, width = rows[0]
+    _, _, width, first = rows[0]
     most = min(size.reports, max(1, size.stored_bytes // width))
     groups: list[int] = []
     chosen = 0
-    for key, reports, its_width in rows:
-        if its_width != width:  # should the sizes of the task's reports ever change
+    for key, reports, its_width, bucket in rows:
+        # Should the sizes of the task's reports ever change.
+        if its_width != width or (of_one and bucket != first):
             return Claimable(chosen, is_full=True, groups=groups)
         if chosen + reports > most:
             if chosen >= most / 2:
@@ -219,6 +225,7 @@ def reports_of_job(tx: Transaction, job: int) -> JobReports:
         b"".join(each.living(found[each.id]) for each in groups if each.id in found),
         groups[0].width if groups else 0,
         any(each.unreadable_since is not None for each in groups),
+        groups[0].bucket if groups else b"",
     )
 
 

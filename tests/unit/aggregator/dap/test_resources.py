@@ -11,6 +11,13 @@ TASK = "/tasks/{task_id}"
 LEADERS = {
     ("GET", "/hpke_config", None, None, "hpke-config-list"),
     ("POST", f"{TASK}/reports", None, "upload-req", "upload-errors"),
+    (
+        "POST",
+        f"{TASK}/reports/{{collection_job_id}}",
+        None,
+        "upload-req",
+        "upload-errors",
+    ),
     ("POST", f"{TASK}/collection_jobs", 0, "collection-job-req", "collection-job-resp"),
     ("GET", f"{TASK}/collection_jobs/{{collection_job_id}}", 0, None, "collection-job-resp"),
     ("DELETE", f"{TASK}/collection_jobs/{{collection_job_id}}", 0, None, None),
