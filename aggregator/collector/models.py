@@ -68,7 +68,7 @@ class Task(DocumentModel):
     leader: str
     helper: str
     vdaf: dict[str, str | int | list[int]] = Field(description="The type and its parameters.")
-    batch_mode: Literal["time_interval", "leader_selected"]
+    batch_mode: Literal["time_interval", "leader_selected", "collector_selected"]
     time_precision_seconds: int
     min_batch_size: int
     privacy: Privacy

@@ -34,6 +34,7 @@ from aggregator.dp.release import check_no_wrap
 from aggregator.errors import ParameterError
 from aggregator.protocol.batch_modes import Batching
 from aggregator.protocol.batches import Batch
+from aggregator.protocol.collector_selected import CollectorSelected
 from aggregator.protocol.leader_selected import LeaderSelected
 from aggregator.protocol.permits import Permits
 from aggregator.protocol.signed_permits import IssuerKeys
@@ -51,6 +52,7 @@ MADE_UP: Final = "Made up: "
 BATCH_MODES: Mapping[BatchMode, Batching] = {
     BatchMode.TIME_INTERVAL: TimeInterval(),
     BatchMode.LEADER_SELECTED: LeaderSelected(),
+    BatchMode.COLLECTOR_SELECTED: CollectorSelected(),
 }
 """The batch modes that are served."""
 LARGEST_MAX_REPORTS = 2**63 - 1

@@ -43,7 +43,7 @@ What the order of transactions promises, whenever a process is killed:
 | an uploaded report: its id, its time, and both input shares, which are HPKE ciphertext | \
 `report_bodies_0` to `report_bodies_3`, `aggregation_jobs.request`, `deferred_jobs.request`; or an \
 [object](operations/object-storage.md) | its job has ended, and some minutes more |
-| the ids of reports | `report_ids`, `rejected_reports`, `aggregated_reports`, \
+| the ids of reports | `report_ids`, `rejected_reports`, `aggregated_reports`, `bound_reports`, \
 `answered_jobs.response` | \
 a report of that age is refused; an answer as long as its job |
 | permits that were given out, as hashes, and the ids of the reports that spent them | `permits`, \
@@ -74,7 +74,9 @@ the pages of a task's last days, however many ids there are, and forgetting dele
   (`hpke_decrypt_error`), and it counts nowhere. No client changes the time of a report that it has
   stored for sending: however late, it seals the same id, time and shares.
 - **No batch is in the key.** In the mode `leader_selected` the leader chooses a report's batch. One
-  that offers a report to two batches has it counted in one.
+  that offers a report to two batches has it counted in one. In the mode `collector_selected`
+  `bound_reports` says beside the id in which batch it is; if that is dropped, the same bytes may be
+  in another one ([decision 32](adr/0032-a-collection-of-attribution-is-a-batch-with-an-epsilon-of-its-own.md)).
 - **One id with times of two days is two reports.** Only a client can make them, which seals the
   second one with shares that it knows. Both count, as if it had drawn two ids, which costs nothing
   either. It learns no more: each must be valid to count, and nobody tells a client what the

@@ -26,7 +26,7 @@ from aggregator.dap.auth import TokenHeader
 from aggregator.dap.hpke import HpkeKeypair, generate_keypair
 from aggregator.dap.ids import TaskId, encode_base64url
 from aggregator.dap.messages import CollectionJobReq
-from aggregator.dap.profile import BatchMode, Profile, Role
+from aggregator.dap.profile import Profile, Role
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import AggregatorError, ParameterError
 from aggregator.protocol.provisioning import provision_text
@@ -246,7 +246,7 @@ def _request(task: Task, members: Members) -> CollectionJobReq:
     mode = number_of(query, "type")
     if mode != task.configuration.batch_mode:
         raise ParameterError(f"query.type: must be {int(task.configuration.batch_mode)}")
-    if mode == BatchMode.LEADER_SELECTED:
+    if task.batching.has_ids:
         return collection_request(task, {})
     start = number_of(query, "batch_interval_start")
     return collection_request(

@@ -107,7 +107,8 @@ def _batch_mode(number: int) -> str:
     try:
         return BatchMode(number).name.lower()
     except ValueError:
-        raise ParameterError(f"batch_mode: must be 1 or 2, not {number}") from None
+        modes = " or ".join(str(int(mode)) for mode in BatchMode)
+        raise ParameterError(f"batch_mode: must be {modes}, not {number}") from None
 
 
 def _vdaf(described: object) -> dict[str, str | int]:

@@ -76,7 +76,7 @@ def new(
         typer.Option(
             help="time-interval: a batch is an interval that the collector names; leader-selected: "
             "the leader fills batches of min-batch-size reports, and the collector asks for the "
-            "next one."
+            "next one; collector-selected: a batch is what is uploaded below a collection job."
         ),
     ] = "time-interval",
     time_precision: Annotated[

@@ -53,7 +53,7 @@ def test_a_start_and_an_end_are_the_tasks_interval_and_null_is_none() -> None:
         ({"task_id": 3}, "task_id: must be text"),
         ({"time_precision": "x"}, "time_precision: must be a whole number"),
         ({"min_batch_size": None}, "min_batch_size: missing"),
-        ({"batch_mode": 3}, "batch_mode: must be 1 or 2, not 3"),
+        ({"batch_mode": 3}, "batch_mode: must be 1 or 2 or 240, not 3"),
         ({"vdaf": "Prio3Count"}, "vdaf: must be an object"),
         ({"vdaf": {"type": "Prio3Sum", "max_measurement": []}}, "vdaf.max_measurement: must be"),
         ({"task_start": 60}, "task_start: goes with task_end"),
