@@ -14,6 +14,7 @@ from contextlib import suppress
 import httpx
 
 from aggregator.codec import DecodeError, Message, Reader, decode, encode
+from aggregator.dap.attribution import Attribution, asked_budget, min_dp_budget
 from aggregator.dap.auth import bearer_token
 from aggregator.dap.dialect import WITH_LENGTHS
 from aggregator.dap.hpke import (
@@ -24,11 +25,17 @@ from aggregator.dap.hpke import (
     open_,
 )
 from aggregator.dap.ids import TaskId, decode_base64url, encode_base64url
-from aggregator.dap.messages import UploadedReport, UploadRequest
+from aggregator.dap.messages import (
+    CollectionJobReq,
+    LeaderSelectedQuery,
+    UploadedReport,
+    UploadRequest,
+)
 from aggregator.dap.messages.job_columns import read_job, write_job
-from aggregator.dap.problems import MessageTooLarge
+from aggregator.dap.problems import InvalidExtension, MessageTooLarge
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type, message_of
+from aggregator.dap.task import TaskConfiguration
 from aggregator.dp.policy import decode_policy, encode_policy
 from aggregator.dp.rationals import format_rational, parse_rational
 from aggregator.errors import ParameterError, PeerError
@@ -59,7 +66,8 @@ from aggregator.vdaf.ping_pong import decode as decode_ping_pong
 from aggregator.vdaf.ping_pong import encode as encode_ping_pong
 from tests.support.dap_messages import SAMPLES
 from tests.support.entropy import SeededEntropy
-from tests.support.tasks import LAPLACE, make_task
+from tests.support.reports import make_reports
+from tests.support.tasks import ATTRIBUTION, LAPLACE, make_task
 
 Decoder = Callable[[bytes], object]
 
@@ -80,6 +88,9 @@ class Decoded:
 TASK = make_task(privacy=LAPLACE, vdaf={"type": "Prio3Count"})
 TASK_FILE = task_to_toml(TASK)
 SIZES = report_sizes(TASK)
+PAID = make_task({"type": "Prio3Count"}, LAPLACE, attribution=ATTRIBUTION, task_info="")
+ALL_SIZES = (SIZES, report_sizes(PAID))
+"""The sizes of reports without an extension, and of those that say what they may cost."""
 KEYPAIR = generate_keypair(7, SeededEntropy(b"fuzzed"))
 CIPHERTEXT = encode(HpkeCiphertext(7, KEYPAIR.config.public_key, bytes(40)))
 ENDPOINT = "https://peer.example:8443/dap/"
@@ -99,26 +110,39 @@ def message(kind: type[Message]) -> Decoder:
 
 def uploaded_reports(data: bytes) -> None:
     """Read reports by their task's sizes, as the leader does, and compare with the messages."""
-    reader, found = Reader(data), []
-    try:
-        while reader.remaining:
-            found.append(UploadedReport.read(reader, SIZES))
-    except DecodeError:
-        return
-    # Fields that nobody parses may be malformed; those that fit are reports.
-    for each in found:
-        if each.encoding is not None:
-            (report,) = decode(UploadRequest, each.encoding).reports
-            assert report.report_metadata == each.metadata
+    for sizes in ALL_SIZES:
+        reader, found = Reader(data), []
+        with suppress(DecodeError):
+            while reader.remaining:
+                found.append(UploadedReport.read(reader, sizes))
+        # Fields that nobody parses may be malformed; those that fit are reports.
+        for each in found:
+            if each.encoding is not None:
+                (report,) = decode(UploadRequest, each.encoding).reports
+                metadata = report.report_metadata
+                assert (metadata.report_id, metadata.time) == (each.report_id, each.time)
+                assert len(metadata.public_extensions) == (sizes is not SIZES)
 
 
 def aggregation_job(data: bytes) -> None:
     """Read an aggregation job by its task's sizes, as the helper does."""
-    with suppress(DecodeError, MessageTooLarge):
-        job = read_job(data, SIZES)
-        if len(job.places) == len(job.ids) and job.messages.any(axis=1).all():
-            head = job.verification_key_id, job.agg_param, job.extensions
-            assert write_job(*head, job.shares, job.messages) == data
+    for sizes in ALL_SIZES:
+        with suppress(DecodeError, MessageTooLarge):
+            job = read_job(data, sizes)
+            if len(job.places) == len(job.ids) and job.messages.any(axis=1).all():
+                head = job.verification_key_id, job.agg_param, job.extensions
+                assert write_job(*head, job.shares, job.messages) == data
+
+
+def attribution(data: bytes) -> None:
+    """Read what a task says of attribution, and what a collection asks for."""
+    with suppress(DecodeError, ParameterError):
+        extensions = decode(TaskConfiguration, data).extensions
+        said = Attribution.of(extensions)
+        assert said is None or {*said.extensions} <= {*extensions}
+    with suppress(DecodeError, InvalidExtension, ParameterError):
+        extensions = decode(CollectionJobReq, data).extensions
+        assert min_dp_budget(asked_budget(extensions))[0] in extensions
 
 
 def framed_request(data: bytes) -> None:
@@ -289,6 +313,15 @@ def _samples(kind: type[Message]) -> list[bytes]:
     return [encode(sample) for sample in SAMPLES if type(sample) is kind]
 
 
+def _reports() -> list[bytes]:
+    """Return a report of each of the sizes."""
+    config, time, entropy = KEYPAIR.config, TASK.time(0), SeededEntropy(b"reports")
+    return [
+        encode(make_reports(task, config, config, [1], time, entropy, budget=budget)[0])
+        for task, budget in ((TASK, None), (PAID, 500_000))
+    ]
+
+
 def _service_files() -> list[bytes]:
     files = provision(TASK, SeededEntropy(b"provision"))
     return [file.encode() for file in files.values()]
@@ -302,8 +335,17 @@ DECODERS: Mapping[str, Decoded] = {
         message(AnswersSoFar),
         [encode(AnswersSoFar(1, 3)), encode(AnswersSoFar(1, 3, (WindowCount(3600, 5),)))],
     ),
-    "uploaded_reports": Decoded(uploaded_reports, _samples(UploadRequest)),
-    "aggregation_job": Decoded(aggregation_job, [bytes(7) + bytes(SIZES.verify_init(32))]),
+    "uploaded_reports": Decoded(uploaded_reports, [*_samples(UploadRequest), *_reports()]),
+    "aggregation_job": Decoded(
+        aggregation_job, [bytes(7) + bytes(sizes.verify_init(32)) for sizes in ALL_SIZES]
+    ),
+    "attribution": Decoded(
+        attribution,
+        [
+            PAID.configuration_bytes,
+            encode(CollectionJobReq(LeaderSelectedQuery(), extensions=min_dp_budget(500_000))),
+        ],
+    ),
     "framed_request": Decoded(
         framed_request,
         [
@@ -336,7 +378,7 @@ DECODERS: Mapping[str, Decoded] = {
     "authorization": Decoded(authorization, [b"Bearer token", b"bearer  a._~+/-==  "]),
     "task_file": Decoded(
         task_file,
-        [each.encode() for each in (TASK_FILE, tasks_to_toml([TASK]), tasks_to_json([TASK]))],
+        [each.encode() for each in (TASK_FILE, tasks_to_toml([PAID]), tasks_to_json([TASK]))],
     ),
     "service_file": Decoded(service_file, _service_files()),
     "peer_answer": Decoded(peer_answer, PEER_ANSWERS),
