@@ -17,7 +17,7 @@ from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import Time
 from aggregator.protocol.reports import Timely
 from aggregator.service.leader import upload_checks
-from aggregator.service.leader.upload_checks import CheckedUpload, Moment, check_reports
+from aggregator.service.leader.upload_checks import Below, CheckedUpload, Moment, check_reports
 from aggregator.service.runtime import UploadTerms
 from tests.support.entropy import SeededEntropy
 from tests.support.reports import make_reports
@@ -178,7 +178,8 @@ HALF = 500_000
 
 
 def checked_at(body: bytes, least_budget: int, *, as_arrays: bool) -> CheckedUpload:
-    moment = Moment(dataclasses.replace(TERMS, task=PAID), Timely(NOW, SKEW, AGE), least_budget)
+    terms, below = dataclasses.replace(TERMS, task=PAID), Below(least_budget=least_budget)
+    moment = Moment(terms, Timely(NOW, SKEW, AGE), below)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(upload_checks, "SHORT_BODY", 0 if as_arrays else 10**9)
         return check_reports(moment, body)
