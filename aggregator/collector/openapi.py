@@ -28,6 +28,13 @@ _BATCH: Mapping[str, Any] = {
             "description": "The first second since the Unix epoch.",
         },
         "end": {"type": "integer", "minimum": 0, "description": "The second after the last."},
+        "min_dp_budget": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": 2**32 - 1,
+            "description": "In a task of attribution only: what each report pays, in millionths of "
+            "an epsilon.",
+        },
     },
     "additionalProperties": False,
 }
