@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from aggregator.dap.hpke import HpkeKeypair
-from aggregator.dap.messages.byte_rows import ByteRows
+from aggregator.dap.messages.byte_rows import ByteRows, strings
 from aggregator.dap.messages.job_columns import JobColumns, write_answers
 from aggregator.dap.problems import InvalidMessage
 from aggregator.dap.profile import Role
@@ -111,14 +111,19 @@ def helper_init(
 
 
 def _digests(task: Task, request: JobColumns, opened: OpenedShares) -> list[bytes]:
-    """Return a hash of all that a client gave us of each opened report, where ids are bound to it.
+    """Return a hash of all that a job says of each opened report, where ids are bound to it.
 
-    What the leader says of a report is not in it.
+    The leader's message is in it, as it follows from the leader's own share: a client may give the
+    leader another share beside the very same helper's.
     """
     if not task.batching.collector_selects:
         return []
     encodings = request.shares.take(opened.rows).encodings
-    return [hashlib.sha256(encoding).digest() for encoding in encodings]
+    messages = strings(request.messages[opened.rows])
+    return [
+        hashlib.sha256(encoding + message).digest()
+        for encoding, message in zip(encodings, messages, strict=True)
+    ]
 
 
 def _helper_finished(

@@ -25,8 +25,8 @@ class Verified:
     """One aggregator's out shares of the reports of a job, before they are committed.
 
     Each report has an out share, or an error, and a budget where its task's reports have some. At a
-    helper of a task whose batches collectors select, it has a hash of its public part and its
-    ciphertext, too.
+    helper of a task whose batches collectors select, it has a hash of what its job says of
+    it, too.
     """
 
     task: Task

@@ -13,8 +13,10 @@ from aggregator.dap.report_errors import ReportError
 from aggregator.service.storage.jobs.collection_room import MOST_PENDING
 from tests.support.between import Between, refusal
 from tests.support.bundles import LINGER_SECONDS, SIZE, Site, bound, bundle_task, dropped, sums
+from tests.support.entropy import SeededEntropy
 from tests.support.helper_jobs import errors_of, send_job
 from tests.support.pair import NOW
+from tests.support.tasks import ATTRIBUTION, NO_NOISE, make_task
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -306,11 +308,55 @@ async def test_a_leader_that_offers_a_report_in_two_batches_has_it_counted_in_th
     assert await lying_job(site, [shared[0], *more], second) == [None] * 3
     assert await dropped(site.pair.helper) == [True]
     assert await lying_job(site, [shared[0]], first) == [ReportError.BATCH_COLLECTED]
-    (forged,) = await site.pair.reports([1])
-    forged = dataclasses.replace(forged, report_metadata=shared[0].report_metadata)
-    # The leader knows its share, so it can seal another one to the helper: it would not open.
-    assert await lying_job(site, [shared[1]], second) == [None]
     assert await bound(site.pair.helper) == SIZE + 2
+    assert await lying_job(site, shared, second) == [ReportError.REPORT_REPLAYED] + [None] * 3
+    assert await lying_job(site, shared, b"\3" * 32) == [None] * SIZE  # and so on, for no release
+    assert await dropped(site.pair.helper) == [True, True]
+
+
+async def test_other_bytes_under_a_used_id_free_nothing_at_the_helper(site: Site) -> None:
+    site.pair.client_entropy = SeededEntropy(b"one client")
+    reports = await site.pair.reports([1] * SIZE)
+    site.pair.client_entropy = SeededEntropy(b"one client")
+    others = await site.pair.reports([0] * SIZE)
+    same = [each.report_metadata for each in reports] == [each.report_metadata for each in others]
+    assert same
+    assert await lying_job(site, reports, b"\1" * 32) == [None] * SIZE
+    replayed: list[object] = [ReportError.REPORT_REPLAYED] * SIZE
+    assert await lying_job(site, others, b"\2" * 32) == replayed
+    assert await dropped(site.pair.helper) == []
+
+
+async def test_of_a_bundle_of_twenty_five_those_count_that_pay_and_are_right_and_new(
+    tmp_path: Path,
+) -> None:
+    kind = {"type": "Prio3L1BoundSum", "length": 3, "max_value": 8, "chunk_length": 4}
+    mode = {"batch_mode": "collector_selected", "min_batch_size": 20, "task_info": ""}
+    site = await Site.of(tmp_path, make_task(kind, NO_NOISE, attribution=ATTRIBUTION, **mode))
+    pair, pays = site.pair, 500_000
+    pair.min_dp_budget = pays
+    released = await pair.reports([[0, 0, 8]] * 20, budget=2 * pays)
+    first = await site.begin()
+    assert await site.hand_in(first, released) == []
+    assert (await site.result(first)).values == (0, 0, 160)
+
+    valid = await pair.reports([[1, 0, 7]] * 20, budget=pays)
+    (with_none, below, spoiled) = await pair.reports([[8, 0, 0]] * 3, budget=pays - 1)
+    metadata = dataclasses.replace(with_none.report_metadata, public_extensions=())
+    with_none = dataclasses.replace(with_none, report_metadata=metadata)
+    # It pays, but its shares were sealed with another budget: no aggregator opens them.
+    metadata = dataclasses.replace(
+        spoiled.report_metadata, public_extensions=valid[0].report_metadata.public_extensions
+    )
+    spoiled = dataclasses.replace(spoiled, report_metadata=metadata)
+    second = await site.begin()
+    bundle = [with_none, *valid[:10], below, spoiled, *valid[10:], valid[3], released[0]]
+    assert len(bundle) == 25
+    refused = ["report_dropped", "report_dropped", "report_replayed"]
+    assert await site.hand_in(second, bundle) == refused
+    result = await site.result(second)
+    assert (result.report_count, result.values) == (20, (20, 0, 140))
+    await pair.close()
 
 
 async def test_the_id_of_an_upload_is_in_no_log(site: Site) -> None:

@@ -78,8 +78,8 @@ class Site:
         answer = await self.try_to_hand_in(job, reports)
         assert answer.status == 200, answer.problem
         errors = decode(UploadErrors, answer.body).status if answer.body else ()
-        names = {code: error.draft_name for error, code in self.pair.task.profile.codes.items()}
-        return [names[each.error] for each in errors]
+        profile = self.pair.task.profile
+        return [profile.report_error(each.error).draft_name for each in errors]
 
     async def look(self, job: str) -> Answer:
         """Ask for the result of a job."""

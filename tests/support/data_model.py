@@ -76,7 +76,8 @@ the pages of a task's last days, however many ids there are, and forgetting dele
 - **No batch is in the key.** In the mode `leader_selected` the leader chooses a report's batch. One
   that offers a report to two batches has it counted in one. In the mode `collector_selected`
   `bound_reports` says beside the id in which batch it is; if that is dropped, the same bytes may be
-  in another one ([decision 32](adr/0032-a-collection-of-attribution-is-a-batch-with-an-epsilon-of-its-own.md)).
+  in another one ([decision \
+32](adr/0032-a-collection-of-attribution-is-a-batch-with-an-epsilon-of-its-own.md)).
 - **One id with times of two days is two reports.** Only a client can make them, which seals the
   second one with shares that it knows. Both count, as if it had drawn two ids, which costs nothing
   either. It learns no more: each must be valid to count, and nobody tells a client what the

@@ -600,7 +600,7 @@ bound_reports = _ids(
     _bytes("bucket", "The batch, as in `buckets`."),
     _bytes(
         "sha256",
-        "Leader: SHA-256 of the encoded Report; Helper: of its public part and our ciphertext.",
+        "Leader: SHA-256 of the encoded Report; Helper: of what its aggregation job said of it.",
         32,
     ),
 )
