@@ -9,7 +9,8 @@ from typing import TypeAlias
 
 from aggregator.client.text.amounts import Amount, Range, range_of, without_range
 from aggregator.client.text.choices import ByChoice, choice_in, without_choice
-from aggregator.client.text.hashing import NO_ANSWER
+from aggregator.client.text.hashing import MOST_BUCKETS, NO_ANSWER
+from aggregator.errors import ParameterError
 
 Beside: TypeAlias = Amount | ByChoice
 """What a question asks for beside a string."""
@@ -20,6 +21,14 @@ Told: TypeAlias = Range | ByChoice
 Written: TypeAlias = str | tuple[str, int] | None
 """A string, with the steps of the number or the place of the label where one is asked for; None is
 no answer."""
+
+
+def check_length(length: int, beside: Beside | None) -> None:
+    """Refuse more buckets than a report may have entries, if each has one for each level."""
+    most = MOST_BUCKETS if beside is None else MOST_BUCKETS // beside.levels
+    if length > most:
+        what = "an amount" if isinstance(beside, Amount) else "these labels"
+        raise ParameterError(f"buckets: with {what} must be at most {most}, not {length}")
 
 
 def entry_of(bucket: int, level: int, length: int) -> int:

@@ -21,8 +21,15 @@ from typing import Protocol, TypeVar
 from aggregator.client.text import TASKS
 from aggregator.client.text.amounts import Amount
 from aggregator.client.text.choices import ByChoice
-from aggregator.client.text.hashing import MOST_BUCKETS, TextHashes
-from aggregator.client.text.levels import Beside, Written, entries_of, entry_of, told_in
+from aggregator.client.text.hashing import TextHashes
+from aggregator.client.text.levels import (
+    Beside,
+    Written,
+    check_length,
+    entries_of,
+    entry_of,
+    told_in,
+)
 from aggregator.client.text.strings import NORMALISATION
 from aggregator.dp.group import Group
 from aggregator.dp.rationals import format_rational, parse_rational
@@ -260,14 +267,6 @@ def question_of_table(table: Mapping[str, object]) -> TextQuestion:
         by = ByChoice.of_table(_table_in(table, "by"))
     title, epsilon = str(table["title"]), parse_rational(str(table["epsilon"]), "epsilon")
     return TextQuestion(title, epsilon, tasks, length, str(table.get("survey", "")), amount, by)
-
-
-def check_length(length: int, beside: Beside | None) -> None:
-    """Refuse more buckets than a report may have entries, if each has one for each level."""
-    most = MOST_BUCKETS if beside is None else MOST_BUCKETS // beside.levels
-    if length > most:
-        what = "an amount" if isinstance(beside, Amount) else "these labels"
-        raise ParameterError(f"buckets: with {what} must be at most {most}, not {length}")
 
 
 def _table_in(table: Mapping[str, object], name: str) -> Mapping[str, object]:

@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from aggregator.client.text.beside_survey import smallest_batch
 from aggregator.dp.rationals import format_rational
 from aggregator.protocol.task import info_with_digest
 from aggregator.steward.survey.model import Survey
@@ -47,6 +46,8 @@ def task_tables(
 
 def text_tables(survey: Survey, planned: PlannedText) -> list[TaskTables]:
     """Return the tables of a text question's tasks, in the tasks' order."""
+    from aggregator.client.text.beside_survey import smallest_batch
+
     question, windows = planned.question, survey.windows
     return [
         TaskTables(

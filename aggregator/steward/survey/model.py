@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from aggregator.client.survey.routing import Routing
 from aggregator.client.survey.tables import GROUPS, Table
-from aggregator.client.text.levels import Beside
 from aggregator.errors import ParameterError
 from aggregator.protocol.signed_permits import MOST_WINDOWS
 from aggregator.protocol.task import MADE_UP, says_made_up
@@ -141,7 +140,7 @@ class Survey(Wording):
         check_texts(self.texts, self.budget.epsilon, are_all=not names)
         for each in self.texts:
             try:
-                _ = self.beside(each)
+                each.asked_by([asked.question for asked in self.questions])
             except ParameterError as error:
                 raise ValueError(f"question {each.name}: {error}") from None
         if self.max_reports < self.min_batch_size:
@@ -248,11 +247,6 @@ class Survey(Wording):
     def closes(self) -> datetime:
         """When the last window ends."""
         return self.windows.after(self.first, self.releases)
-
-    def beside(self, text: Text) -> Beside | None:
-        """Return what people tell beside what they write; raises `ParameterError` if nobody can."""
-        by = text.asked_by([each.question for each in self.questions])
-        return text.asked_amount if by is None else by
 
     def question(self, name: str) -> Question:
         """Return the question with this name, or raise `ParameterError`."""

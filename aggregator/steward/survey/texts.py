@@ -9,8 +9,6 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from aggregator.client.text.choices import ByChoice
-from aggregator.client.text.question import TextQuestion
 from aggregator.errors import ParameterError
 from aggregator.steward.survey.model import Survey
 from aggregator.steward.survey.questions.texts import Text
@@ -19,6 +17,7 @@ from aggregator.steward.survey.write_meaning import Meaning
 from aggregator.steward.text import GUESSED_STRINGS
 
 if TYPE_CHECKING:
+    from aggregator.client.text.question import TextQuestion
     from aggregator.steward.text.last_window import LastWindow
     from aggregator.steward.text.plan import TextPlan
 
@@ -30,7 +29,7 @@ class PlannedText:
     """A text question as the file has it and as it is asked, and what will be found."""
 
     asked: Text
-    question: TextQuestion
+    question: "TextQuestion"
     plan: "TextPlan"
 
     @property
@@ -111,11 +110,12 @@ def title_of(survey: Survey, asked: Text) -> str:
 
 
 def _planned(asked: Text, survey: Survey) -> PlannedText:
+    from aggregator.client.text.question import TextQuestion
     from aggregator.steward.text.plan import TextPlan, best_plan, zipf
 
     people = survey.min_batch_size if asked.people is None else asked.people
-    beside = survey.beside(asked)
-    levels = 1 if beside is None else beside.levels
+    amount, by = asked.asked_amount, asked.asked_by([each.question for each in survey.questions])
+    levels = (1 if amount is None else amount.levels) if by is None else by.levels
     tail, epsilon = zipf(people, GUESSED_STRINGS), float(asked.epsilon)
     if asked.tasks is None:
         plan = best_plan(tail, epsilon, asked.buckets, levels=levels)
@@ -126,7 +126,7 @@ def _planned(asked: Text, survey: Survey) -> PlannedText:
         asked.epsilon,
         plan.tasks,
         asked.buckets,
-        amount=asked.asked_amount,
-        by=beside if isinstance(beside, ByChoice) else None,
+        amount=amount,
+        by=by,
     )
     return PlannedText(asked, question, plan)

@@ -3,16 +3,19 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from aggregator.client.text.amounts import Amount
 from aggregator.steward.survey.about import About
 from aggregator.steward.survey.questions import Question
 from aggregator.steward.survey.questions.base import check_labels
 from aggregator.steward.survey.questions.trees import Hierarchy, Region
 from aggregator.steward.survey.questions.vectors import Vector
 from aggregator.steward.survey.said import Own
+
+if TYPE_CHECKING:
+    from aggregator.client.text.amounts import Amount
 
 _CONFIG = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -98,7 +101,7 @@ def translated(question: Question, into: TranslatedQuestion) -> Question:
     return made
 
 
-def check_written(into: TranslatedQuestion, amount: Amount | None) -> None:
+def check_written(into: TranslatedQuestion, amount: "Amount | None") -> None:
     """Refuse more or less than a question has that people answer in their own words.
 
     That is its text, and the number beside it if one is asked for. Raises ValueError.

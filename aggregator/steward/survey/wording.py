@@ -1,11 +1,10 @@
 """What a survey's page shows that is no part of its task: who asks, and all in other languages."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from aggregator.client.text.amounts import Amount
 from aggregator.errors import ParameterError
 from aggregator.steward.survey.about import About
 from aggregator.steward.survey.form.translations import LANGUAGE, words_in
@@ -13,6 +12,9 @@ from aggregator.steward.survey.questions import Question
 from aggregator.steward.survey.questions.base import MAY_HAVE_LINES, NumberField
 from aggregator.steward.survey.translation import Translation, check_written, translated
 from aggregator.untrusted_text import meant
+
+if TYPE_CHECKING:
+    from aggregator.client.text.amounts import Amount
 
 _CONFIG = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -61,7 +63,7 @@ class Wording(BaseModel):
         """Return a question that people answer in their own words, in each language."""
         return [text, *(each.question[name].text for each in self.translations.values())]
 
-    def amounts_of(self, name: str, amount: Amount | None) -> list[NumberField]:
+    def amounts_of(self, name: str, amount: "Amount | None") -> list[NumberField]:
         """Return the number that is asked for beside one's own words, in each language, if any."""
         if amount is None:
             return []
@@ -92,7 +94,7 @@ class Wording(BaseModel):
                 )
 
     def check_wording(
-        self, questions: Sequence[Question], texts: Mapping[str, Amount | None]
+        self, questions: Sequence[Question], texts: "Mapping[str, Amount | None]"
     ) -> None:
         """Refuse translations that are incomplete, or of something else, by a ValueError.
 
@@ -116,7 +118,7 @@ class Wording(BaseModel):
         self,
         translation: Translation,
         questions: Sequence[Question],
-        texts: Mapping[str, Amount | None],
+        texts: "Mapping[str, Amount | None]",
     ) -> Iterator[str]:
         for name in ("introduction", "thanks"):
             if bool(getattr(self.about, name)) != bool(getattr(translation.about, name)):

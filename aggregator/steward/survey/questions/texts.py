@@ -7,14 +7,11 @@ rest. If there are no others, text questions have all of it.
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from aggregator.client.text.amounts import Amount
-from aggregator.client.text.choices import ByChoice
 from aggregator.client.text.hashing import FEWEST_BUCKETS, FEWEST_TASKS, MOST_BUCKETS, MOST_TASKS
-from aggregator.client.text.question import check_length
 from aggregator.dp.rationals import format_rational
 from aggregator.errors import ParameterError
 from aggregator.steward.survey.conditions import Conditions
@@ -22,6 +19,10 @@ from aggregator.steward.survey.exact import Exact, Positive
 from aggregator.steward.survey.questions.base import NAME, Question, grid_of
 from aggregator.steward.survey.questions.labels import Choice, YesNo
 from aggregator.untrusted_text import meant
+
+if TYPE_CHECKING:
+    from aggregator.client.text.amounts import Amount
+    from aggregator.client.text.choices import ByChoice
 
 KIND = "text"
 _LARGEST_EPSILON = Fraction(64)
@@ -57,8 +58,10 @@ class AskedAmount(BaseModel):
         return self
 
     @cached_property
-    def amount(self) -> Amount:
+    def amount(self) -> "Amount":
         """The same as clients are asked it."""
+        from aggregator.client.text.amounts import Amount
+
         grid = grid_of(self.low, self.high, self.step, clips=self.clip)
         return Amount(" ".join(self.text.split()), grid, self.unit)
 
@@ -96,6 +99,8 @@ class Text(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> "Text":
+        from aggregator.client.text.levels import check_length
+
         if self.amount is not None and self.by is not None:
             raise ValueError("by: a question with an amount has none: ask for one of both")
         try:
@@ -105,17 +110,20 @@ class Text(BaseModel):
         return self
 
     @property
-    def asked_amount(self) -> Amount | None:
+    def asked_amount(self) -> "Amount | None":
         """The number beside it as clients are asked it, if any."""
         return None if self.amount is None else self.amount.amount
 
-    def asked_by(self, questions: Sequence[Question]) -> ByChoice | None:
+    def asked_by(self, questions: Sequence[Question]) -> "ByChoice | None":
         """Return by which of these questions' answers it is counted, if by any.
 
         Raises `ParameterError` if none of them can be it.
         """
         if self.by is None:
             return None
+        from aggregator.client.text.choices import ByChoice
+        from aggregator.client.text.levels import check_length
+
         named = {each.name: each for each in questions}
         question = named.get(self.by)
         if not isinstance(question, Choice | YesNo):
