@@ -9,6 +9,7 @@ import pytest
 
 from aggregator.client.survey.numbers import Grid
 from aggregator.client.text.amounts import Amount
+from aggregator.client.text.choices import ByChoice
 from aggregator.client.text.question import TextQuestion
 from aggregator.client.text.vectors import ANSWERS, text_vectors
 from aggregator.codec import decode
@@ -79,6 +80,21 @@ def test_with_an_amount_the_level_follows_from_the_draw_and_the_entry_from_both(
         more = 31 * answer["level"]
         assert answer["entries"] == [each and each + more for each in answer["buckets"]]
     assert {each["level"] for each in file["answers"]} == {0, 1}
+    number = file["tosses"][0]["task"]
+    measured = [each["measurement"] for each in file["upload"]["reports"]]
+    assert measured == [each["entries"][number] for each in file["answers"]]
+
+
+@pytest.mark.slow
+def test_by_another_answer_the_level_is_the_place_of_a_label_and_nothing_is_drawn() -> None:
+    question = dataclasses.replace(QUESTION, by=ByChoice("age", ("young", "middle", "old")))
+    tasks = question_tasks(question)
+    file = json.loads(json.dumps(text_vectors(question, tasks, ANSWERS, 1_700_000_000)))
+    for answer in file["answers"]:
+        assert answer.keys().isdisjoint({"steps", "drawn"})
+        more = 31 * answer["level"]
+        assert answer["entries"] == [each and each + more for each in answer["buckets"]]
+    assert {each["level"] for each in file["answers"]} == {0, 1, 2}
     number = file["tosses"][0]["task"]
     measured = [each["measurement"] for each in file["upload"]["reports"]]
     assert measured == [each["entries"][number] for each in file["answers"]]
