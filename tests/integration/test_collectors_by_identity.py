@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from aggregator.codec import encode
+from aggregator.collector.results.result import collection_request
 from aggregator.dap.auth import hash_token
 from aggregator.dap.hpke import HpkeConfig, generate_keypair
 from aggregator.dap.ids import CollectionJobId, encode_base64url
+from aggregator.dap.messages import CollectionJobReq
 from aggregator.dap.resources import path
 from aggregator.protocol.in_band import headers_of
 from aggregator.protocol.task import Task
-from aggregator.service.storage.jobs.collection_jobs import create_collection_job
-from aggregator.service.storage.jobs.collection_room import open_collections
 from aggregator.service.storage.tasks.caller_tokens import list_caller_tokens, put_caller_token
 from aggregator.service.storage.tasks.tasks import count_tasks
 from tests.support.entropy import SeededEntropy
@@ -24,7 +24,7 @@ from tests.support.in_band import (
     agreements,
     task_in_band,
 )
-from tests.support.pair import Answer, Pair, Service
+from tests.support.pair import NOW, Answer, Pair, Service
 from tests.support.tasks import LEADER_URL, NO_NOISE
 
 SHOP, OTHER = "shop.example", "other.example"
@@ -171,18 +171,23 @@ async def test_a_collector_has_as_many_tasks_and_open_collections_as_was_agreed(
     assert [each.status for each in answers] == [404, 404, 429]
     assert (await asked(pair, task_of(OTHER), TOKENS[OTHER])).status == 404, "room for another"
     assert tasks_at(pair.leader) == 3
-    for number, task in enumerate(tasks[:2]):
-        pair.leader.database.run_sync(
-            "job",
-            lambda tx, task=task, number=number: create_collection_job(
-                tx, task.task_id.value, b"request %d" % number, None
-            ),
-        )
-    opened = [
-        pair.leader.database.read_sync("count", lambda tx, each=each: open_collections(tx, each))
-        for each in (SHOP, OTHER)
-    ]
-    assert opened == [2, 0]
+    opened = [await collection(pair, task, 1) for task in tasks[:2]]
+    assert [each.status for each in opened] == [201, 201]
+    full = await collection(pair, tasks[0], 2)
+    assert (full.status, full.problem_type) == (429, "too-many-collections")
+    assert (await collection(pair, tasks[0], 1)).status == 201, "the same job"
+    assert (await collection(pair, task_of(OTHER), 1, TOKENS[OTHER])).status == 201
+    await pair.work_until_idle()
+    assert (await collection(pair, tasks[0], 2)).status == 201, "the others came to nothing"
+
+
+async def collection(pair: Pair, task: Task, units_ago: int, token: str = TOKENS[SHOP]) -> Answer:
+    """Ask for the collection of a unit of time in which there were no reports."""
+    end = NOW - NOW % task.time_precision - (units_ago - 1) * task.time_precision
+    asked_for = {"start": end - task.time_precision, "end": end, "min_dp_budget": 500_000}
+    body = encode(collection_request(task, asked_for))
+    url = pair.url_of("collection_jobs", task)
+    return await pair.send("POST", url, CollectionJobReq.message, body, token)
 
 
 async def test_a_token_that_an_operator_adds_to_a_task_by_hand_opens_it_too(pair: Pair) -> None:
