@@ -14,7 +14,7 @@ Source: DAP, "Collecting Results".
 """
 
 import dataclasses
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
 import httpx
@@ -23,10 +23,16 @@ from typing_extensions import override
 from aggregator.codec import DecodeError, decode, encode
 from aggregator.collector.results.result import Result, largest_result, open_result
 from aggregator.dap.hpke import HpkeKeypair
-from aggregator.dap.ids import CollectionJobId
-from aggregator.dap.messages import CollectionJobReq, CollectionJobResp
+from aggregator.dap.ids import CollectionJobId, ReportId
+from aggregator.dap.messages import (
+    CollectionJobReq,
+    CollectionJobResp,
+    Report,
+    UploadErrors,
+    UploadRequest,
+)
 from aggregator.dap.problems import BatchInvalid
-from aggregator.dap.resources import path
+from aggregator.dap.resources import media_type, path
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import PeerError
 from aggregator.protocol.answers_so_far import MOST_BYTES, AnswersSoFar
@@ -96,7 +102,7 @@ class TaskCollector:
             token_header=task.token_header,
             headers=headers_of(task),
         )
-        self._sleep = sleep
+        self.sleep = sleep
 
     @override
     def __repr__(self) -> str:
@@ -136,6 +142,24 @@ class TaskCollector:
             if error.status not in (httpx.codes.NOT_FOUND, httpx.codes.GONE):
                 raise
 
+    async def hand_in(
+        self, collection: Collection, reports: Sequence[Report]
+    ) -> dict[ReportId, str]:
+        """Upload reports below a collection; return those that the leader refuses, and why.
+
+        Raises `PeerRefused` or `PeerUnreachable`; asking again is safe while the job is pending.
+        """
+        job = CollectionJobId.parse(collection.location.split("?")[0].rsplit("/", 1)[-1])
+        target = path("reports_of_job", task_id=self._task.task_id, collection_job_id=job)
+        body, kind = encode(UploadRequest(tuple(reports))), media_type(UploadRequest.message)
+        answer = await self._leader.send(target, kind, body, carrying=UploadErrors)
+        try:
+            refused = decode(UploadErrors, answer.carried(UploadErrors.message)).status
+        except DecodeError as error:
+            raise CollectionError(f"the leader's answer: {error}") from error
+        name = self._task.profile.report_error
+        return {each.id: name(each.error).draft_name for each in refused}
+
     async def answers_so_far(self) -> AnswersSoFar:
         """Return how many answers the leader says that windows have.
 
@@ -168,7 +192,7 @@ class TaskCollector:
         with anyio.move_on_after(timeout_seconds):
             collection, state = await self._ask(request)
             while isinstance(state, Pending):
-                await self._sleep(state.retry_after)
+                await self.sleep(state.retry_after)
                 state = await self._look(collection)
             return state
         raise CollectionTimeout(f"the batch was not ready in {duration(timeout_seconds)}")

@@ -16,6 +16,12 @@ COMMANDS: Final = in_wing(
     ),
     Entry(
         TASKS,
+        "attribution",
+        "prio attribution collect --config collector.toml --epsilon 1/2 reports.bin TASK_ID",
+        attribute="app",
+    ),
+    Entry(
+        TASKS,
         "collect",
         "prio collect --config collector.toml TASK_ID --start 2026-11-02 --end 2026-11-09",
         cls=TaskCommand,

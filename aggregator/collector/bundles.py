@@ -1,0 +1,91 @@
+"""Hands in a bundle of reports below a collection job of its own, and waits for the sum.
+
+    request = collection_request(task, {"min_dp_budget": 500_000})
+    handed_in = await hand_in_bundle(collector, request, reports)
+    result = await wait_for(collector, handed_in.collection)
+
+Source: draft-thomson-ppm-dap-attribution.
+"""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from aggregator.codec import DecodeError, decode
+from aggregator.collector.collect import POLL_SECONDS, Collection, Pending, TaskCollector
+from aggregator.collector.results.result import Result
+from aggregator.dap.messages import CollectionJobReq, Report, UploadRequest
+from aggregator.dap.report_errors import ReportError
+from aggregator.errors import ParameterError
+
+if TYPE_CHECKING:
+    from aggregator.dap.ids import ReportId
+
+AT_ONCE = 100
+"""Reports in one upload."""
+
+_TIMES = 60
+"""How often a report is sent again whose last bundle is not over yet."""
+_EARLY = ReportError.REPORT_TOO_EARLY.draft_name
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HandedIn:
+    """A bundle at the leader.
+
+    Attributes:
+        collection: Its collection job.
+        reports: How many reports there were.
+        refused: How many of them the leader refused, by the name of the error.
+    """
+
+    collection: Collection
+    reports: int
+    refused: Mapping[str, int]
+
+    @property
+    def accepted(self) -> int:
+        """How many reports the leader has taken."""
+        return self.reports - sum(self.refused.values())
+
+
+def read_reports(data: bytes) -> tuple[Report, ...]:
+    """Return encoded reports that stand one after the other; raises `ParameterError`."""
+    try:
+        return decode(UploadRequest, data).reports
+    except DecodeError as error:
+        raise ParameterError(f"no reports one after the other: {error}") from None
+
+
+async def hand_in_bundle(
+    collector: TaskCollector, request: CollectionJobReq, reports: Sequence[Report]
+) -> HandedIn:
+    """Start a collection and upload its reports.
+
+    The same request gets the same job until its first report, so no two bundles of a task should
+    be begun at the same time. Reports of a bundle that came to nothing may still be with the helper
+    for a moment: they are sent again. Raises what `TaskCollector.start` raises.
+    """
+    collection, _ = await collector.start(request)
+    final, waiting = Counter[str](), reports
+    for attempt in range(_TIMES):
+        if attempt:
+            await collector.sleep(POLL_SECONDS)
+        refused: dict[ReportId, str] = {}
+        for start in range(0, len(waiting), AT_ONCE):
+            refused |= await collector.hand_in(collection, waiting[start : start + AT_ONCE])
+        early = {each for each, why in refused.items() if why == _EARLY}
+        final.update(why for why in refused.values() if why != _EARLY)
+        waiting = [each for each in waiting if each.report_metadata.report_id in early]
+        if not waiting:
+            break
+    final.update([_EARLY] * len(waiting))
+    return HandedIn(collection, len(reports), final)
+
+
+async def wait_for(collector: TaskCollector, collection: Collection) -> Result:
+    """Wait until a bundle has its result; raises what `TaskCollector.poll` raises."""
+    while isinstance(state := await collector.poll(collection), Pending):
+        await collector.sleep(state.retry_after)
+    return state
