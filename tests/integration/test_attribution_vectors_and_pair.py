@@ -25,6 +25,8 @@ from aggregator.dap.messages import (
 from aggregator.dap.profile import Role
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.resources import path
+from aggregator.dap.times import DAY
+from aggregator.protocol.hpke_rotation import HpkeRotation
 from aggregator.protocol.in_band import HEADER
 from aggregator.service.config import LeaderSettings
 from aggregator.service.storage.reports.counters import AGGREGATED, Stage, report_counts
@@ -43,6 +45,7 @@ REPORTS = [bytes.fromhex(each["report"]) for each in TASK["reports"]]
 MALFORMED = TASK["malformed"]
 TOKEN = "agreed-for-the-measuring-site"  # noqa: S105  a test's
 LINGER_SECONDS = 10
+KEPT_DAYS = 60
 PARTNER: dict[str, str | int] = {"vdafs": "Prio3L1BoundSum", "min_batch_size": 20}
 
 
@@ -60,7 +63,9 @@ async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
     }
     given = agreed[Role.LEADER].partner_of(CONFIGURATION).provision(CONFIGURATION)
     settings = LeaderSettings(database="none", bundle_linger_seconds=LINGER_SECONDS)
-    made = Pair(tmp_path, given.task, leader_settings=settings)
+    # Browsers keep a key for as long as a release of theirs, and sites keep reports for weeks.
+    rotation = HpkeRotation(cache_seconds=KEPT_DAYS * DAY, age_seconds=KEPT_DAYS * DAY)
+    made = Pair(tmp_path, given.task, leader_settings=settings, rotation=rotation)
     for service in (made.leader, made.helper):
         service.agreements = agreed[service.role]
         keys = VECTORS["hpke"][service.role.name.lower()]
@@ -160,3 +165,22 @@ async def test_a_report_below_the_budget_of_its_collection_is_refused_as_it_come
     (poor,) = [each for each in MALFORMED if "one micro-epsilon less" in each["what"]]
     refused = await hand_in(pair, await begin(pair), [bytes.fromhex(poor["report"])])
     assert refused == [(id_of(poor["report"]), 3)]
+
+
+async def test_a_report_opens_weeks_after_the_key_of_its_browser_was_replaced(pair: Pair) -> None:
+    async def days_later(days: int) -> None:
+        for _ in range(days):
+            pair.clock.advance(DAY)
+            for service in (pair.leader, pair.helper):
+                await service.runtime.key_rotation().run_once()
+
+    old = {each.id for each in await pair.configs()}
+    await days_later(KEPT_DAYS + 1)
+    assert old.isdisjoint({each.id for each in await pair.configs()})
+    await days_later(2 * KEPT_DAYS - 2)
+    job = await begin(pair)
+    assert await hand_in(pair, job, REPORTS) == []
+    assert list(opened(pair, await collect(pair, job)).values) == TASK["sum"]
+    await days_later(2)
+    refused = await hand_in(pair, await begin(pair), [bytes.fromhex(MALFORMED[-1]["report"])])
+    assert [error for _, error in refused] == [11], "outdated_config"
