@@ -12,9 +12,10 @@ from urllib.parse import urljoin
 
 import pytest
 
-from aggregator.codec import decode
+from aggregator.codec import decode, encode
 from aggregator.collector.results.result import Result, open_result
-from aggregator.dap.ids import CollectionJobId
+from aggregator.dap.hpke import generate_keypair
+from aggregator.dap.ids import CollectionJobId, encode_base64url
 from aggregator.dap.messages import (
     CollectionJobReq,
     CollectionJobResp,
@@ -31,6 +32,7 @@ from aggregator.protocol.in_band import HEADER
 from aggregator.service.config import LeaderSettings
 from aggregator.service.storage.reports.counters import AGGREGATED, Stage, report_counts
 from aggregator.service.storage.tasks.hpke_keys import HpkeKey, put_hpke_key
+from tests.support.entropy import SeededEntropy
 from tests.support.in_band import agreed_collector, agreements
 from tests.support.pair import Answer, Pair, Service
 from tests.support.tasks import LEADER_URL, collector_keypair
@@ -46,7 +48,12 @@ MALFORMED = TASK["malformed"]
 TOKEN = "agreed-for-the-measuring-site"  # noqa: S105  a test's
 LINGER_SECONDS = 10
 KEPT_DAYS = 60
-PARTNER: dict[str, str | int] = {"vdafs": "Prio3L1BoundSum", "min_batch_size": 20}
+SOMEBODY_ELSE = generate_keypair(9, SeededEntropy(b"whose tasks name nobody")).config
+PARTNER: dict[str, str | int] = {
+    "vdafs": "Prio3L1BoundSum",
+    "min_batch_size": 20,
+    "collector_hpke_config": encode_base64url(encode(SOMEBODY_ELSE)),
+}
 
 
 @pytest.fixture
