@@ -11,6 +11,8 @@ from aggregator.codec import encode
 from aggregator.dap.messages import Report, UploadRequest
 from aggregator.dap.report_errors import ReportError
 from aggregator.service.storage.jobs.collection_room import MOST_PENDING
+from aggregator.service.storage.operator.interventions import abandon_collection_job
+from aggregator.service.storage.operator.job_lists import list_waiting
 from tests.support.between import Between, refusal
 from tests.support.bundles import LINGER_SECONDS, SIZE, Site, bound, bundle_task, dropped, sums
 from tests.support.entropy import SeededEntropy
@@ -272,6 +274,44 @@ async def test_a_frozen_job_that_is_deleted_frees_nothing(site: Site) -> None:
     assert await site.delete(first) == 200
     second = await site.begin()
     assert await site.hand_in(second, reports) == ["report_replayed"] * SIZE
+    await between.close()
+
+
+@pytest.mark.parametrize(
+    ("state", "returned", "error"),
+    [
+        ("open", False, None),
+        ("waiting", False, None),
+        ("frozen", True, None),
+        ("frozen", False, "report_replayed"),
+    ],
+)
+async def test_a_job_that_an_operator_abandons_frees_what_was_not_released(
+    site: Site, state: str, *, returned: bool, error: str | None
+) -> None:
+    between, leader = Between(site.pair), site.pair.leader
+    between.gate = lambda request: (
+        refusal(503) if request.url.path.endswith("/aggregate_shares") else None
+    )
+    reports = await site.pair.reports([1] * SIZE)
+    first = await site.begin()
+    assert await site.hand_in(first, reports) == []
+    await site.pair.work()
+    if state != "open":
+        await site.close(first)
+    if state == "frozen":
+        await site.pair.work()
+    (job,) = await leader.database.read("list", list_waiting)
+    assert job.state == state
+    await leader.database.run(
+        "abandon", lambda tx: abandon_collection_job(tx, job.job_id, "{}", returned=returned)
+    )
+    between.gate = None
+    second = await site.begin()
+    refused = [] if error is None else [error] * SIZE
+    assert await site.hand_in(second, reports) == refused
+    if error is None:
+        assert (await site.result(second)).values == (SIZE,)
     await between.close()
 
 
