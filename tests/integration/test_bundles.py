@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 from aggregator.codec import encode
 from aggregator.dap.messages import Report, UploadRequest
 from aggregator.dap.report_errors import ReportError
+from aggregator.service.config import HelperSettings
 from aggregator.service.storage.jobs.collection_room import MOST_PENDING
 from aggregator.service.storage.operator.interventions import abandon_collection_job
 from aggregator.service.storage.operator.job_lists import list_waiting
@@ -69,6 +70,27 @@ async def test_a_bundle_that_fails_and_is_sent_again_counts(site: Site) -> None:
     third = await site.begin()
     assert await site.hand_in(third, reports) == ["report_replayed"] * SIZE
     assert await dropped(site.pair.leader) == await dropped(site.pair.helper) == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("profile", "defers"), [("dap-18", True), ("dap-19", False), ("janus", False)]
+)
+async def test_a_bundle_comes_again_in_every_draft_and_to_a_helper_that_defers(
+    tmp_path: Path, profile: str, *, defers: bool
+) -> None:
+    helper = HelperSettings(database="none", defer_jobs=defers)
+    site = await Site.of(tmp_path, bundle_task(profile=profile), helper_settings=helper)
+    reports = await site.pair.reports([1] * SIZE)
+    for name, some, result in (("A" * 22, reports[1:], None), ("A" * 21 + "Q", reports, (SIZE,))):
+        job = await site.begin(name)
+        assert await site.hand_in(job, some) == []
+        answer = await site.collect(job)
+        if result is None:
+            assert answer.problem_type == "invalidBatchSize"
+        else:
+            assert site.pair.open(answer.body).values == result
+    assert await dropped(site.pair.helper) == [True, False]
+    await site.pair.close()
 
 
 async def test_jobs_are_told_apart_by_their_first_upload_or_their_name(site: Site) -> None:

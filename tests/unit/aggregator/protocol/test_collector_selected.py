@@ -4,7 +4,7 @@ import pytest
 
 from aggregator.codec import Reader, decode, encode
 from aggregator.dap.extensions import Extension
-from aggregator.dap.ids import BatchId
+from aggregator.dap.ids import BatchId, encode_base64url
 from aggregator.dap.messages import (
     BatchSelector,
     CollectionJobReq,
@@ -18,9 +18,11 @@ from aggregator.dap.messages.collection import read_batch_selector
 from aggregator.dap.problems import BatchInvalid, InvalidMessage, UnsupportedExtension
 from aggregator.dap.profile import CODE_POINTS, JOB_EXTENSION_BATCH_ID
 from aggregator.dap.times import Time
+from aggregator.errors import ParameterError
 from aggregator.protocol.collector_selected import CollectorSelected, new_batch
 from aggregator.protocol.leader_selected import LeaderSelected
 from tests.support.entropy import SeededEntropy
+from tests.support.tasks import LAPLACE, make_task
 
 ID = BatchId(bytes(range(32)))
 MODE = CollectorSelected()
@@ -69,3 +71,11 @@ def test_what_one_of_two_modes_asks_the_other_does_not_answer(
 ) -> None:
     with pytest.raises(InvalidMessage, match=f"batch mode is {mode.mode.name.lower()}"):
         mode.selected(selector, query)
+
+
+def test_a_task_of_bundles_has_no_permits_and_no_messages_of_before() -> None:
+    permits = {"domain": encode_base64url(bytes(32))}
+    with pytest.raises(ParameterError, match="permits: are not for collector_selected"):
+        make_task(permits=permits, privacy=LAPLACE, batch_mode="collector_selected")
+    with pytest.raises(ParameterError, match="has no place for collector_selected"):
+        make_task(profile="janus-2026-08-20", batch_mode="collector_selected")
