@@ -1,8 +1,10 @@
 """Hands in a bundle of reports below a collection job of its own, and waits for the sum.
 
-    request = collection_request(task, {"min_dp_budget": 500_000})
-    handed_in = await hand_in_bundle(collector, request, reports)
-    result = await wait_for(collector, handed_in.collection)
+    collection, _ = await collector.start(collection_request(task, {"min_dp_budget": 500_000}))
+    handed_in = await fill(collector, collection, reports)
+    result = await wait_for(collector, collection)
+
+An equal request gets the same job until its first report, so no two should be begun at once.
 
 Source: draft-thomson-ppm-dap-attribution.
 """
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING
 from aggregator.codec import DecodeError, decode
 from aggregator.collector.collect import POLL_SECONDS, Collection, Pending, TaskCollector
 from aggregator.collector.results.result import Result
-from aggregator.dap.messages import CollectionJobReq, Report, UploadRequest
+from aggregator.dap.messages import Report, UploadRequest
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import ParameterError
 
@@ -53,21 +55,21 @@ class HandedIn:
 def read_reports(data: bytes) -> tuple[Report, ...]:
     """Return encoded reports that stand one after the other; raises `ParameterError`."""
     try:
-        return decode(UploadRequest, data).reports
+        reports = decode(UploadRequest, data).reports
     except DecodeError as error:
         raise ParameterError(f"no reports one after the other: {error}") from None
+    if not reports:
+        raise ParameterError("no reports one after the other: nothing is there")
+    return reports
 
 
-async def hand_in_bundle(
-    collector: TaskCollector, request: CollectionJobReq, reports: Sequence[Report]
+async def fill(
+    collector: TaskCollector, collection: Collection, reports: Sequence[Report]
 ) -> HandedIn:
-    """Start a collection and upload its reports.
+    """Upload the reports of a collection that was just started; raises what `hand_in` raises.
 
-    The same request gets the same job until its first report, so no two bundles of a task should
-    be begun at the same time. Reports of a bundle that came to nothing may still be with the helper
-    for a moment: they are sent again. Raises what `TaskCollector.start` raises.
+    Those of a bundle that came to nothing may still be with the helper: they are sent again.
     """
-    collection, _ = await collector.start(request)
     final, waiting = Counter[str](), reports
     for attempt in range(_TIMES):
         if attempt:

@@ -10,6 +10,7 @@ same job. Collections do not wait for each other, only for permits (`transport.p
 import json
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 
 import anyio
@@ -19,13 +20,14 @@ from anyio.abc import TaskGroup
 from aggregator.codec import decode
 from aggregator.collector import store
 from aggregator.collector.abandoning import tell_leader
+from aggregator.collector.bundles import HandedIn, fill
 from aggregator.collector.collect import POLL_SECONDS, Collection, Pending, TaskCollector
 from aggregator.collector.documents import result_document
 from aggregator.collector.results.result import Result, UnusableResult
-from aggregator.collector.store import CollectorTask, StoredCollection
+from aggregator.collector.store import CollectorTask, NewCollection, StoredCollection
 from aggregator.dap.hpke import HpkeKeypair
 from aggregator.dap.ids import TaskId
-from aggregator.dap.messages import CollectionJobReq
+from aggregator.dap.messages import CollectionJobReq, Report
 from aggregator.dap.problems import is_final, problem_document
 from aggregator.dap.urls import origin
 from aggregator.errors import AggregatorError, PeerError, StoreError
@@ -92,6 +94,32 @@ class Driver:
         if record is None:
             raise PeerError("the task is not known any more")
         return await self._collector(task, record).answers_so_far()
+
+    async def hand_in(self, task: Task, new: NewCollection, reports: Sequence[Report]) -> HandedIn:
+        """Hand in a bundle of reports, whose collection goes on like any other.
+
+        Raises `PeerError` if the leader does not take it, or an equal one is under way.
+        """
+        record, name = await self._record(task.task_id.value), new.collection_id
+        if record is None:
+            raise PeerError("the task is not known any more")
+        collector = self._collector(task, record)
+        self._asked.add(name)  # so that nobody asks for the same job while it is filled
+        try:
+            stored = await self._database.run("put", lambda tx: store.put_collection(tx, new))
+            if stored.collection_id != name:
+                raise PeerError("another bundle with this epsilon is under way: wait for it")
+            try:
+                collection, _ = await collector.start(decode(CollectionJobReq, new.request))
+                where = collection.location
+                await self._database.run("locate", lambda tx: store.set_location(tx, name, where))
+                return await fill(collector, collection, reports)
+            except PeerError as error:
+                await self._fail(stored, {"title": f"the bundle was not handed in: {error}"})
+                raise
+        finally:
+            self._asked.discard(name)
+            self.wake()
 
     async def ask(self, collection_id: bytes) -> float | None:
         """Ask once for a collection, or tell the leader once that it was given up.

@@ -59,5 +59,5 @@ def new_collection(task: Task, request: CollectionJobReq, entropy: Entropy) -> s
         collection_id=entropy.bytes(COLLECTION_ID_SIZE),
         task_id=task.task_id.value,
         request=encode(request),
-        asks_for_next=task.batching.leader_selects,
+        asks_for_next=task.batching.has_ids,
     )

@@ -27,6 +27,7 @@ from pydantic import ConfigDict, NonNegativeInt, TypeAdapter, ValidationError
 from aggregator.clock import SystemClock
 from aggregator.collector import models, store
 from aggregator.collector.abandoning import abandon
+from aggregator.collector.bundles import HandedIn, read_reports
 from aggregator.collector.documents import (
     Document,
     collection_document,
@@ -41,18 +42,23 @@ from aggregator.collector.pages.readings import Readings
 from aggregator.collector.pages.routes import HOME, Pages
 from aggregator.collector.pages.session import Sessions
 from aggregator.collector.pages.word_lists import WordLists
-from aggregator.collector.requests import begin_collection
+from aggregator.collector.requests import begin_collection, new_collection
 from aggregator.collector.results.post_processing import Rule
+from aggregator.collector.results.result import collection_request
 from aggregator.collector.so_far import LeadersWord
+from aggregator.dap.attribution import BUDGET_NAME, budget_of
 from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import (
+    BatchInvalid,
     InvalidMessage,
     UnrecognizedCollectionJob,
     UnrecognizedTask,
     UnsupportedMediaType,
 )
+from aggregator.dp.rationals import parse_rational
 from aggregator.entropy import Entropy
-from aggregator.errors import Abort, ParameterError
+from aggregator.errors import Abort, ParameterError, PeerError
+from aggregator.failures import in_thread
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_toml
 from aggregator.service.config import in_words, place_of
@@ -116,6 +122,20 @@ class CollectorApi:
         stored = await begin_collection(self._database, task, named, self._entropy, now=now)
         self._driver.wake()
         return stored
+
+    async def hand_in(self, task: Task, epsilon: str, data: bytes) -> HandedIn:
+        """Hand in encoded reports that have each paid an epsilon, and collect them.
+
+        Raises `BatchInvalid` if they are none, or the leader does not take the bundle.
+        """
+        try:
+            budget = budget_of(parse_rational(epsilon, "epsilon"))
+            reports = await in_thread(read_reports, data)
+            request = collection_request(task, {BUDGET_NAME: budget})
+            new = new_collection(task, request, self._entropy)
+            return await self._driver.hand_in(task, new, reports)
+        except (ParameterError, PeerError) as error:
+            raise BatchInvalid(str(error), task.task_id) from error
 
     async def collection(self, collection_id: str, post_process: Rule | None = None) -> Document:
         """Return one collection, on request with post-processed values beside the raw ones."""
@@ -203,7 +223,8 @@ def create_collector_app(
     leaders_word = LeadersWord(driver.answers_so_far, SystemClock(), times)
     lists = WordLists(word_lists)
     readings = Readings(times, PermitLists(permit_lists))
-    pages = Pages(database, api.begin, api.abandon, access, lists, readings, leaders_word)
+    acts = api.begin, api.hand_in, api.abandon
+    pages = Pages(database, *acts, access, lists, readings, leaders_word)
     mounted = [guest.router(access.admit) for guest in guests]
     return create_app(
         "collector",

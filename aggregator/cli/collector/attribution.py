@@ -188,7 +188,7 @@ async def _collect(
     import anyio
 
     from aggregator.codec import encode
-    from aggregator.collector.bundles import HandedIn, hand_in_bundle, wait_for
+    from aggregator.collector.bundles import HandedIn, fill, wait_for
     from aggregator.collector.collect import Collection, TaskCollector
     from aggregator.collector.keys import keypair_of
     from aggregator.service.transport.client import client_of
@@ -199,7 +199,8 @@ async def _collect(
         collector = TaskCollector(asking.task, keypair, asking.token, http)
         handed_in = HandedIn(Collection(encode(request), job or ""), 0, {})
         if job is None:
-            handed_in = await hand_in_bundle(collector, request, reports)
+            collection, _ = await collector.start(request)
+            handed_in = await fill(collector, collection, reports)
             where = handed_in.collection.location
             print(f"prio: handed in {len(reports):,} reports; --job {where}", file=sys.stderr)
         for error, count in sorted(handed_in.refused.items()):

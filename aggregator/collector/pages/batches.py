@@ -28,6 +28,16 @@ ABANDONED = "abandoned"
 
 _SPENT = "each aggregator refuses any further result of this question, so none can be asked for."
 
+_OF_ANSWERS = (
+    "Until it is collected its number of answers is the leader's word, counted once an hour and "
+    "not told while it is small: a live count would tell when somebody answers. Collecting closes "
+    "a batch for good: later reports for its time are refused."
+)
+_OF_BUNDLES = (
+    "Its reports may then be handed in again, with others. A report that is in a result counts in "
+    "no other."
+)
+
 _COLLECTIONS = 500
 """How many of the newest collections are searched for those of the shown windows."""
 
@@ -123,6 +133,8 @@ def batches(
         for line in found
     )
     smallest = asked.task.min_batch_size
+    takes_bundles = asked.task.batching.collector_selects
+    form = _bundle_form if takes_bundles else _free_form
     content = [
         tag("p", tag("a", "The question", href=asked.path)),
         tag("p", tag("strong", "Refused: "), refused, role="alert", class_="bad")
@@ -130,15 +142,13 @@ def batches(
         else None,
         tag(
             "p",
-            f"A batch with fewer than {counted(smallest, 'report')} is not released. Until it is "
-            "collected its number of answers is the leader's word, counted once an hour and not "
-            "told while it is small: a live count would tell when somebody answers. Collecting "
-            "closes a batch for good: later reports for its time are refused.",
+            f"A batch with fewer than {counted(smallest, 'report')} is not released. "
+            + (_OF_BUNDLES if takes_bundles else _OF_ANSWERS),
         ),
         tag("p", tag("strong", "Nothing is left in the budget: "), _SPENT) if is_spent else None,
         _calendar(found, asked.times) if windows else None,
         table("Batches, the newest first", ("window", "state"), lines),
-        None if windows or is_spent else _free_form(asked, csrf),
+        None if windows or is_spent else form(asked, csrf),
     ]
     document = {"task_id": str(asked.task.task_id), "min_batch_size": smallest}
     return View(f"Batches: {asked.title}", content, document, lambda: [each.row for each in found])
@@ -290,6 +300,29 @@ def _giving_up(asked: Asked, line: BatchLine, csrf: str) -> Html:
         action=f"{asked.path}/batches",
     )
     return tag("details", tag("summary", "The leader is gone for ever?"), form)
+
+
+def _bundle_form(asked: Asked, csrf: str) -> Html:
+    """Return the form of a task of which bundles of reports are handed in."""
+    return join(
+        (
+            tag("h2", "Hand in a bundle"),
+            tag(
+                "form",
+                tag("input", type="hidden", name="csrf", value=csrf),
+                tag("label", "Reports, one after the other in a file ", for_="reports"),
+                tag("input", type="file", name="reports", id="reports", required=True),
+                tag("br"),
+                tag("label", "Epsilon of this collection, which each has paid ", for_="epsilon"),
+                tag("input", name="epsilon", id="epsilon", required=True, placeholder="1/2"),
+                tag("br"),
+                tag("button", "Hand in and collect"),
+                method="post",
+                action=f"{asked.path}/bundle",
+                enctype="multipart/form-data",
+            ),
+        )
+    )
 
 
 def _free_form(asked: Asked, csrf: str) -> Html:

@@ -1,6 +1,9 @@
 """Reads the forms of the collector's pages."""
 
 from collections.abc import Mapping
+from email import message_from_bytes
+from email.policy import HTTP
+from itertools import islice
 from urllib.parse import parse_qsl
 
 from fastapi import Request
@@ -15,6 +18,7 @@ _MAX_FORM_SIZE = 1024
 _MAX_FIELDS = 16
 """More than any form of these pages has."""
 _FORM = "application/x-www-form-urlencoded"
+_WITH_FILE = "multipart/form-data"
 
 
 async def read_form(request: Request, most: int = _MAX_FORM_SIZE) -> dict[str, str]:
@@ -27,6 +31,35 @@ async def read_form(request: Request, most: int = _MAX_FORM_SIZE) -> dict[str, s
     body = await read_bytes(request, most)
     # A long one would hold all other requests for a fifth of a second.
     return fields_of(body) if most == _MAX_FORM_SIZE else await in_thread(fields_of, body)
+
+
+async def read_upload(request: Request, most: int) -> dict[str, bytes]:
+    """Return the fields of a form with a file, of at most `most` bytes in all.
+
+    Raises `UnsupportedMediaType`, `MessageTooLarge`, or `InvalidMessage` if it is none.
+
+    Source: RFC 7578, "multipart/form-data".
+    """
+    kind = request.headers.get("content-type", "")
+    if kind.split(";")[0].strip().lower() != _WITH_FILE:
+        raise UnsupportedMediaType(f"the media type must be {_WITH_FILE}")
+    body = await read_bytes(request, most)
+    return await in_thread(parts_of, kind, body)
+
+
+def parts_of(kind: str, body: bytes) -> dict[str, bytes]:
+    """Return the fields of a body with a file; `kind` is its media type, with the boundary."""
+    header = f"Content-Type: {kind}\r\n\r\n".encode("latin-1", "replace")
+    message = message_from_bytes(header + body, policy=HTTP)
+    if not message.is_multipart():
+        raise InvalidMessage("the body is no form with a file")
+    found = {}
+    for part in islice(message.iter_parts(), _MAX_FIELDS):
+        content = part.get_payload(decode=True)
+        name = part.get_param("name", header="content-disposition")
+        if isinstance(name, str) and isinstance(content, bytes):
+            found[name] = content
+    return found
 
 
 def fields_of(body: bytes) -> dict[str, str]:

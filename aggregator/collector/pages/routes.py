@@ -9,6 +9,7 @@
     GET  /questions/{task_id}/words          what people wrote (`words_routes`)
     GET  /questions/{task_id}/synthetic      rows of nobody (`synthetic_routes`)
     POST /questions/{task_id}/batches        collects one, or gives a collection up
+    POST /questions/{task_id}/bundle         hands in a bundle of reports, and collects it
     GET  /docs, /openapi.json                what programs can ask for
 
 Pages need a session (`access`); files may also be fetched with the token as a bearer token.
@@ -22,6 +23,7 @@ from anyio import CapacityLimiter
 from fastapi import APIRouter, Request, Response, status
 from fastapi.responses import JSONResponse, RedirectResponse
 
+from aggregator.collector.bundles import HandedIn
 from aggregator.collector.models import AboutNumber, Batches, Overview, Question, Sheet
 from aggregator.collector.openapi import described_file, openapi
 from aggregator.collector.pages.about import about
@@ -29,7 +31,7 @@ from aggregator.collector.pages.access import Access, to_login, why_and_code
 from aggregator.collector.pages.asked import Asked
 from aggregator.collector.pages.batches import ABANDONED, batches
 from aggregator.collector.pages.files import add_files, as_file, as_png, download, draws_png
-from aggregator.collector.pages.forms import named_batch, read_form
+from aggregator.collector.pages.forms import named_batch, read_form, read_upload
 from aggregator.collector.pages.overview import overview
 from aggregator.collector.pages.question import question
 from aggregator.collector.pages.readings import Readings
@@ -55,6 +57,9 @@ from aggregator.service.web.pages.html import tag
 HOME = (("/", "Overview"), ("/docs", "For programs"))
 """The first links of the navigation."""
 
+MOST_BUNDLE_BYTES = 32 * 2**20
+"""The largest file of reports that a form may hand in; the command takes any."""
+
 Read = Callable[[Transaction], View]
 
 
@@ -64,6 +69,9 @@ class Begin(Protocol):
     def __call__(self, task: Task, named: Mapping[str, int], *, now: bool) -> Awaitable[object]:
         """Store the collection; raises `Abort` if that is refused."""
 
+
+HandIn = Callable[[Task, str, bytes], Awaitable[HandedIn]]
+"""Hands in a bundle of encoded reports, with an epsilon, and collects it; raises `Abort`."""
 
 Abandon = Callable[[str], Awaitable[object]]
 """Gives up the collection with this hexadecimal id; raises `Abort` if that is refused."""
@@ -76,6 +84,7 @@ class Pages:
         self,
         database: Database,
         begin: Begin,
+        hand_in: HandIn,
         abandon: Abandon,
         access: Access,
         lists: WordLists,
@@ -83,7 +92,7 @@ class Pages:
         leaders_word: LeadersWord,
     ) -> None:
         self._database = database
-        self._begin, self._abandon = begin, abandon
+        self._begin, self._hand_in, self._abandon = begin, hand_in, abandon
         self._access = access
         self._leaders_word = leaders_word
         self._readings = readings
@@ -127,6 +136,7 @@ class Pages:
         shown.get("/questions/{task_id}/{chart}.svg", **svg)(self.svg)
         shown.get("/questions/{task_id}/{chart}.png", **png)(self.png)
         hidden.post("/questions/{task_id}/batches")(self.collect)
+        hidden.post("/questions/{task_id}/bundle")(self.hand_in)
         both = APIRouter()
         both.include_router(self._words.router())
         both.include_router(self._synthetic.router())
@@ -199,6 +209,31 @@ class Pages:
                 refused, code = why_and_code(error)
             else:
                 return RedirectResponse(f"{asked.path}/batches", status.HTTP_303_SEE_OTHER, HEADERS)
+        view = await self._read(self._batches(request, self._access.csrf(session), refused))
+        return self._shown(view, session, code)
+
+    async def hand_in(self, request: Request) -> Response:
+        """Hand in the bundle of reports in a form's file, and collect it; go back to the list."""
+        session = self._access.session(request)
+        if session is None:
+            return to_login(request)
+        fields = await read_upload(request, MOST_BUNDLE_BYTES)
+        reports = fields.pop("reports", b"")
+        form = {name: value.decode("utf-8", "replace") for name, value in fields.items()}
+        refused, code = "This form is not of your session: try again.", status.HTTP_403_FORBIDDEN
+        if self._access.is_own_form(session, form):
+            try:
+                asked = await self._database.read("get task", partial(self._asked, request))
+                told = await self._hand_in(asked.task, form.get("epsilon", ""), reports)
+            except Abort as error:
+                refused, code = why_and_code(error)
+            else:
+                if not told.refused:
+                    to = f"{asked.path}/batches"
+                    return RedirectResponse(to, status.HTTP_303_SEE_OTHER, HEADERS)
+                whys = ", ".join(f"{error} {count}" for error, count in told.refused.items())
+                refused = f"{told.reports - told.accepted} of {told.reports} reports ({whys})"
+                code = status.HTTP_200_OK
         view = await self._read(self._batches(request, self._access.csrf(session), refused))
         return self._shown(view, session, code)
 
