@@ -12,6 +12,7 @@ Source: draft-thomson-ppm-dap-attribution.
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from aggregator.codec import DecodeError, decode
@@ -19,7 +20,7 @@ from aggregator.collector.collect import POLL_SECONDS, Collection, Pending, Task
 from aggregator.collector.results.result import Result
 from aggregator.dap.messages import Report, UploadRequest
 from aggregator.dap.report_errors import ReportError
-from aggregator.errors import ParameterError
+from aggregator.errors import ParameterError, PeerError
 
 if TYPE_CHECKING:
     from aggregator.dap.ids import ReportId
@@ -70,6 +71,17 @@ async def fill(
 
     Those of a bundle that came to nothing may still be with the helper: they are sent again.
     """
+    try:
+        return HandedIn(collection, len(reports), await _filled(collector, collection, reports))
+    except PeerError:
+        with suppress(PeerError):  # or those that it has could not be handed in again
+            await collector.forget(collection)
+        raise
+
+
+async def _filled(
+    collector: TaskCollector, collection: Collection, reports: Sequence[Report]
+) -> Counter[str]:
     final, waiting = Counter[str](), reports
     for attempt in range(_TIMES):
         if attempt:
@@ -83,7 +95,7 @@ async def fill(
         if not waiting:
             break
     final.update([_EARLY] * len(waiting))
-    return HandedIn(collection, len(reports), final)
+    return final
 
 
 async def wait_for(collector: TaskCollector, collection: Collection) -> Result:

@@ -1,7 +1,8 @@
 """A bundle of reports that is handed in by a form of the collector's pages, and its histogram."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import httpx
 import pytest
@@ -10,8 +11,10 @@ from hypothesis import strategies as st
 
 from aggregator.codec import encode
 from aggregator.collector import store
+from aggregator.collector.collect import Collection, TaskCollector
 from aggregator.collector.pages.forms import parts_of
-from aggregator.dap.messages import UploadRequest
+from aggregator.dap.messages import Report, UploadRequest
+from aggregator.errors import PeerError
 from aggregator.protocol.reports import prepare_reports, seal_reports
 from aggregator.service.config import LeaderSettings
 from aggregator.service.storage.engine.states import CollectionState
@@ -114,6 +117,29 @@ async def test_who_is_refused_is_said_and_a_bundle_that_comes_to_nothing_may_be_
         assert (await collected(pair, service))[-1] == CollectionState.FINISHED
         again = await hand_in(client, poor, "0.499999")
         assert "4 of 4 reports (report_replayed 4)" in again.text
+
+
+async def test_a_bundle_whose_upload_breaks_off_may_be_handed_in_again(
+    pair: Pair, service: CollectorService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand_in_reports = TaskCollector.hand_in
+
+    async def broken(
+        self: TaskCollector, collection: Collection, reports: Sequence[Report]
+    ) -> NoReturn:
+        await hand_in_reports(self, collection, reports)
+        raise PeerError("the leader does not answer")
+
+    reports = await bundle(pair, *[500_000] * SIZE)
+    async with service.client() as client:
+        await log_in(client)
+        with monkeypatch.context() as patched:
+            patched.setattr(TaskCollector, "hand_in", broken)
+            answer = await hand_in(client, reports)
+        assert (answer.status_code, "the leader does not answer" in answer.text) == (400, True)
+        assert (await hand_in(client, reports)).status_code == 303
+        ended = await collected(pair, service)
+        assert ended == [CollectionState.FAILED, CollectionState.FINISHED]
 
 
 @pytest.mark.parametrize(
