@@ -181,6 +181,23 @@ async def test_a_collector_has_as_many_tasks_and_open_collections_as_was_agreed(
     assert (await collection(pair, tasks[0], 2)).status == 201, "the others came to nothing"
 
 
+async def test_strangers_fill_no_place_of_a_collector_that_is_registered(pair: Pair) -> None:
+    agreed = [agreed_collector(pair.leader.role, SHOP, TOKENS[SHOP])]
+    pair.leader.agreements = agreements(
+        pair.leader.role, privacy=EXACT, collectors=agreed, max_tasks_by_uploads=8
+    )
+    pair.leader.restart()
+    for number in range(3):
+        made_up = task_of(SHOP, f"made up {number}")
+        answer = await pair.send(
+            *("POST", pair.url_of("reports", made_up), "upload-req", b""),
+            headers=headers_of(made_up),
+        )
+        assert (answer.status, answer.problem_type) == (404, "unrecognizedTask")
+    assert tasks_at(pair.leader) == 0
+    assert (await asked(pair, TASK, TOKENS[SHOP])).problem_type == "unrecognized-collection-job"
+
+
 async def collection(pair: Pair, task: Task, units_ago: int, token: str = TOKENS[SHOP]) -> Answer:
     """Ask for the collection of a unit of time in which there were no reports."""
     end = NOW - NOW % task.time_precision - (units_ago - 1) * task.time_precision

@@ -85,7 +85,7 @@ class InBand:
             by_upload: Whether an upload brings it, for which nobody has shown a token.
 
         Raises:
-            UnrecognizedTask: No task may come with an upload.
+            UnrecognizedTask: No task may come with an upload, or none that names its collector.
             InvalidTask: We take no part in it.
             TooManyRequests: We have as many tasks as may be, until the operator ends or allows
                 more.
@@ -93,7 +93,7 @@ class InBand:
         agreed = self._agreements
         most = agreed.max_tasks_by_uploads if by_upload else agreed.max_tasks
         if by_upload and not most:
-            raise UnrecognizedTask("no such task here before its collector asks for it", task_id)
+            raise _not_by_uploads(task_id)
 
         def count(tx: Transaction) -> int:
             check_not_forgotten(tx, task_id.value)
@@ -104,6 +104,9 @@ class InBand:
             if await self._database.read("count tasks", count) >= most:
                 raise _no_room(task_id)
             given = self._provision(data)
+            if by_upload and self.collector_of(given.task) is not None:
+                # Its places are its own (`max_tasks` of a collector): strangers fill none of them.
+                raise _not_by_uploads(task_id)
             released = await in_thread(self._journal.releases)
             put = partial(self._put, given=given, released=released, most=most)
             await self._database.run("put task in band", put)
@@ -131,6 +134,10 @@ class InBand:
         if agreed is not None and count_tasks(tx, agreed.identity) >= agreed.max_tasks:
             raise _no_room(task_id)
         put_new_tasks(tx, self._role, [given], released)
+
+
+def _not_by_uploads(task_id: TaskId) -> UnrecognizedTask:
+    return UnrecognizedTask("no such task here before its collector asks for it", task_id)
 
 
 def _no_room(task_id: TaskId) -> TooManyRequests:
