@@ -194,10 +194,36 @@ class Runtime:
             UnrecognizedTask: There is no such task for our role.
             TaskRefused: It protects too little.
         """
-        stored = await self.database.read("task", lambda tx: get_task(tx, task_id.value))
+        return await self.database.read("task", lambda tx: self.task_in(tx, task_id))
+
+    def task_in(self, tx: Transaction, task_id: TaskId) -> ServedTask:
+        """Do what `task` does, in a transaction."""
+        stored = get_task(tx, task_id.value)
         if stored is None or stored.record.role != self.role.name.lower():
             raise UnrecognizedTask("no such task here", task_id)
         return self._served(stored)
+
+    async def callers_task(
+        self, task_id: TaskId, check: Callable[[Sequence[bytes]], None]
+    ) -> ServedTask | None:
+        """Return a task for which a caller has shown a token; None if we do not serve it.
+
+        Args:
+            task_id: The task.
+            check: Refuses the caller, by raising, given the SHA-256 of each token that it may show
+                us for the task; none if we do not serve it. It is called before anything else about
+                the task is looked at, in a thread, and perhaps again.
+
+        Raises:
+            TaskRefused: It protects too little.
+        """
+
+        def look(tx: Transaction) -> ServedTask | None:
+            hashes = self._caller_hashes(tx, task_id)
+            check(hashes)
+            return self.task_in(tx, task_id) if hashes else None
+
+        return await self.database.read("caller's task", look)
 
     async def upload_terms(self, task_id: TaskId) -> UploadTerms:
         """Return what uploads to a task are checked against, perhaps from the cache.
@@ -324,24 +350,19 @@ class Runtime:
         """Return what changes our HPKE keys as time passes."""
         return KeyRotation(self.role, self.database, self.entropy, self._rotation)
 
-    async def caller_token_hashes(self, task_id: TaskId) -> list[bytes]:
+    def _caller_hashes(self, tx: Transaction, task_id: TaskId) -> list[bytes]:
         """Return the SHA-256 of each token that a caller may show us for a task, if we serve it.
 
         A collector with an identity is known by the token that its agreement has now.
         """
-        role = self.role.name.lower()
-
-        def look(tx: Transaction) -> list[bytes]:
-            found = valid_token_hashes(tx, task_id.value, role)
-            if self.in_band is None or self.role is not Role.LEADER:
-                return found
-            try:
-                agreed = self.agreed_collector(self.public_task_in(tx, task_id))
-            except (TaskRefused, UnrecognizedTask):
-                return found
-            return found + (agreed.token_hashes if agreed else [])
-
-        return await self.database.read("tokens", look)
+        found = valid_token_hashes(tx, task_id.value, self.role.name.lower())
+        if self.in_band is None or self.role is not Role.LEADER:
+            return found
+        try:
+            agreed = self.agreed_collector(self.public_task_in(tx, task_id))
+        except (TaskRefused, UnrecognizedTask):
+            return found
+        return found + (agreed.token_hashes if agreed else [])
 
     def agreed_collector(self, task: Task) -> AgreedCollector | None:
         """Return what was agreed on with the collector that a task names, if that was with us."""

@@ -1,7 +1,8 @@
 """What the leader's and the helper's resources share: looking up tasks, reading, deleting."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 from fastapi import Request, Response
@@ -15,7 +16,7 @@ from aggregator.service.runtime import Runtime, ServedTask
 from aggregator.service.runtime.in_band import check_id
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.telemetry.tracing import note
-from aggregator.service.web.auth import require_token
+from aggregator.service.web.auth import check_token, note_known
 from aggregator.service.web.fast_route import Handler
 from aggregator.service.web.messages import (
     empty_response,
@@ -77,20 +78,26 @@ class AggregatorResources:
         If the request brings the task, that is the token which was agreed on with its partner.
         """
         task_id, given, in_band = task_id_of(request), self._given(request), self._runtime.in_band
-        hashes = stored = await self._runtime.caller_token_hashes(task_id)
-        if not stored and in_band is not None:
-            hashes = in_band.caller_hashes(given)
-        # Checked before anything about the task is revealed, even whether it exists.
-        require_token(request, hashes)
-        if given is not None:
-            check_id(task_id, given)
-        if not stored:
+
+        def check(stored: Sequence[bytes]) -> None:
+            hashes = stored
+            if not stored and in_band is not None:
+                hashes = in_band.caller_hashes(given)
+            check_token(request, hashes)
+            if given is not None:
+                check_id(task_id, given)
+
+        served = await self._runtime.callers_task(task_id, check)
+        note_known(request)
+        if served is None:
             if given is None or in_band is None:
                 raise UnrecognizedTask("no such task here", task_id)
             await in_band.add(task_id, given, by_upload=False)
             # A task that we have may have other tokens, or none that are valid.
-            require_token(request, await self._runtime.caller_token_hashes(task_id))
-        return await self._runtime.task(task_id)
+            served = await self._runtime.callers_task(task_id, partial(check_token, request))
+            if served is None:
+                raise UnrecognizedTask("no such task here", task_id)
+        return served
 
     def _given(self, request: Request) -> bytes | None:
         """Return the configuration that a request brings, if tasks may come in band."""

@@ -13,6 +13,18 @@ from aggregator.service.web.connections import CALLER_KNOWN, UNCERTIFIED
 
 
 def require_token(request: Request, token_hashes: Sequence[bytes]) -> None:
+    """Refuse a request as `check_token` does, or note that its caller is known."""
+    check_token(request, token_hashes)
+    note_known(request)
+
+
+def note_known(request: Request) -> None:
+    """Tell the connection that its caller has shown a valid token; only in the event loop."""
+    if CALLER_KNOWN in request.scope:
+        request.scope[CALLER_KNOWN]()
+
+
+def check_token(request: Request, token_hashes: Sequence[bytes]) -> None:
     """Refuse a request that does not carry a token with one of these hashes.
 
     Args:
@@ -30,5 +42,3 @@ def require_token(request: Request, token_hashes: Sequence[bytes]) -> None:
         raise Unauthorized("it shows no token")
     if not token_matches(token, token_hashes):
         raise Unauthorized("its token is not one that opens this resource")
-    if CALLER_KNOWN in request.scope:
-        request.scope[CALLER_KNOWN]()
