@@ -164,13 +164,18 @@ def run(
         cursor.close()
 
 
-def run_text(connection: Connection, text: str, values: Sequence[object] | None = None) -> None:
-    """Run a text whose rows, if any, nobody needs.
+def run_text(
+    connection: Connection, text: str, values: Sequence[object] | None = None
+) -> Sequence[Sequence[Any]]:
+    """Run a text as it is.
 
     Args:
         connection: The connection, in a transaction.
         text: The SQL.
         values: Its values, in the order of their places.
+
+    Returns:
+        Its rows, if it has any.
 
     Raises:
         SQLAlchemyError: As SQLAlchemy would.
@@ -178,10 +183,12 @@ def run_text(connection: Connection, text: str, values: Sequence[object] | None 
     cursor = connection.connection.cursor()
     try:
         cursor.execute(text) if values is None else cursor.execute(text, values)
+        found: Sequence[Sequence[Any]] = cursor.fetchall() if cursor.description else []
     except connection.dialect.loaded_dbapi.Error as error:
         raise _as_sqlalchemy(connection, cursor, error) from error
     finally:
         cursor.close()
+    return found
 
 
 def _as_sqlalchemy(connection: Connection, cursor: Any, error: Any) -> StatementError:  # noqa: ANN401  any driver's

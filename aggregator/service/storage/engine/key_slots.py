@@ -126,7 +126,8 @@ class FileSlots:
 
     def _known(self) -> int:
         """Return the first slot that the database has never named."""
-        return int(self._connection.exec_driver_sql("PRAGMA user_version").scalar_one())
+        ((known,),) = run_text(self._connection, "PRAGMA user_version")
+        return int(known)
 
     def _know(self, end: int) -> None:
         run_text(self._connection, f"PRAGMA user_version = {end}")

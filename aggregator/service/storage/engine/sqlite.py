@@ -297,11 +297,11 @@ class Sqlite:
     @contextmanager
     def unscrubbed(self, connection: Connection) -> Iterator[None]:
         """Do not overwrite whole pages that become free inside."""
-        connection.exec_driver_sql("PRAGMA secure_delete=FAST")
+        run_text(connection, "PRAGMA secure_delete=FAST")
         try:
             yield
         finally:
-            connection.exec_driver_sql("PRAGMA secure_delete=ON")
+            run_text(connection, "PRAGMA secure_delete=ON")
 
     def bucket_keys(self) -> BucketKeyFile:
         """Return the file of short-lived keys: the database's path and `.keys`."""
