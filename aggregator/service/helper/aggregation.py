@@ -11,8 +11,6 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-import anyio
-
 from aggregator.dap.hpke import HpkeKeypair
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages.job_columns import read_job
@@ -149,9 +147,9 @@ class AggregationJobs:
         """Verify the reports of a request and store the answer, unless `look` finds one then."""
         now = self._runtime.clock.now()
         limit = self._ages.limit(served.task, now)
-        init = await self._runtime.verify(
-            served.task,
-            lambda: helper_init(
+
+        def init() -> HelperInit:
+            return helper_init(
                 served.task,
                 served.verification_key,
                 keypairs,
@@ -159,18 +157,20 @@ class AggregationJobs:
                 now,
                 self._runtime.clock_skew_seconds,
                 limit.seconds,
-            ),
-        )
-        note(reports=len(init.ids))
-        # Shielded: a leader that was told to come again finds the answer to what was verified.
-        with anyio.CancelScope(shield=True), self._ages.learning():
-            answered = await self._runtime.database.run(
-                "commit aggregation job",
-                lambda tx: (
-                    look(tx) or self._commit(tx, served, digest, init, limit.first_day, job_id)
-                ),
             )
-        return answered  # noqa: RET504 - for mypy a scope might swallow what is raised inside
+
+        def commit(init: HelperInit) -> AnsweredJob | DeferredJob:
+            note(reports=len(init.ids))
+            with self._ages.learning():
+                return self._runtime.database.run_sync(
+                    "commit aggregation job",
+                    lambda tx: (
+                        look(tx) or self._commit(tx, served, digest, init, limit.first_day, job_id)
+                    ),
+                )
+
+        # Not cancelled once begun: a leader that was told to come again finds the answer.
+        return await self._runtime.verify(served.task, init, commit)
 
     def _commit(
         self,

@@ -26,6 +26,7 @@ from aggregator.errors import PeerError
 from aggregator.protocol.aggregation import (
     IncompatibleResponse,
     KeysMissing,
+    LeaderInit,
     LeaderState,
     ReportsLost,
     largest_response,
@@ -66,7 +67,7 @@ from aggregator.service.storage.jobs.leases import Leased
 from aggregator.service.storage.reports.claims import JobReports, reports_in_job, reports_of_job
 from aggregator.service.storage.reports.counters import counted_reason
 from aggregator.service.storage.reports.unreadable import note_readable, note_unreadable
-from aggregator.service.storage.tasks.hpke_keys import list_hpke_keys
+from aggregator.service.storage.tasks.hpke_keys import HpkeKey, list_hpke_keys
 from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.metrics import Outcome, note_outcome
 from aggregator.service.telemetry.tracing import note
@@ -76,13 +77,14 @@ from aggregator.service.transport.interpretation import Answer, PeerRefused, Pee
 _POLL_SECONDS = 2
 """How soon a helper that does not say is asked again for its answer."""
 
-_Reports: TypeAlias = tuple[dict[int, HpkeKeypair], JobReports]
+_Reports: TypeAlias = tuple[ServedTask, dict[int, HpkeKeypair], JobReports]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Request:
-    """A stored request and its verification state, which is None if it must be recomputed."""
+    """A stored request, its task, and its state of verification: None if it must be recomputed."""
 
+    served: ServedTask
     body: bytes = dataclasses.field(repr=False)
     state: LeaderState | None
 
@@ -95,15 +97,14 @@ class JobDriver(LeaseDriver[AggregationJob]):
     @override
     async def _step(self, leased: Leased[AggregationJob]) -> None:
         job = leased.job
-        served = await self._runtime.task(TaskId(job.task_id))
         if job.request is None:
-            request = await self._prepare(served, leased)
+            request = await self._prepare(leased)
             if request is None:
                 return
         else:
-            request = _Request(job.request, None)
+            request = _Request(await self._runtime.task(TaskId(job.task_id)), job.request, None)
         try:
-            answer = await self._ask(served, leased, request)
+            answer = await self._ask(leased, request)
             if not answer.carried(AggregationJobResp.message):
                 await self._wait(leased, answer, _POLL_SECONDS, "the helper has not finished it")
                 return
@@ -118,8 +119,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
             await self._refused(leased, error)
             return
         try:
-            verified, rejected, lost = await self._finish(served, job, request, answer)
-            await self._commit(leased, request.body, verified, rejected, lost)
+            rejected = await self._finish(leased, request, answer)
         except UnreadableBodies as error:
             await self._wait_for_bodies(leased, error)
         except ReportsLost as error:
@@ -131,46 +131,63 @@ class JobDriver(LeaseDriver[AggregationJob]):
             note_outcome(Outcome.UNUSABLE)
             await self._unusable(leased, f"the helper's answer: {error}", answer.location)
         else:
-            await self._forget_too_early(served, rejected, answer.location or job.helper_location)
+            location = answer.location or job.helper_location
+            await self._forget_too_early(request.served, rejected, location)
 
-    async def _prepare(self, served: ServedTask, leased: Leased[AggregationJob]) -> _Request | None:
+    async def _prepare(self, leased: Leased[AggregationJob]) -> _Request | None:
         """Start verification and store the request; None if no report is left to ask about.
 
         Reports that cannot be read now are given back, for the job's others.
         """
         while True:
             try:
-                return await self._prepare_all(served, leased)
+                return await self._prepare_all(leased)
             except UnreadableBodies as error:  # of the job, or of a group of which some must wait
                 if not await self._set_aside(leased, error):
                     raise
 
-    async def _prepare_all(
-        self, served: ServedTask, leased: Leased[AggregationJob]
-    ) -> _Request | None:
-        keypairs, stored = await self._reports(leased.job)
+    async def _prepare_all(self, leased: Leased[AggregationJob]) -> _Request | None:
+        served, keypairs, stored = await self._reports(leased.job)
         if stored.has_twins:
             await self._runtime.database.run(
                 "reject twins", lambda tx: reject_twins_of_job(tx, leased.lease)
             )
-            keypairs, stored = await self._reports(leased.job)
-        sizes = report_sizes(served.task)
-        reports, others = ReportColumns.joined(stored.body, stored.width, sizes)
-        init = await self._runtime.verify(
-            served.task,
-            lambda: leader_init(
+            served, keypairs, stored = await self._reports(leased.job)
+        now = self._runtime.clock.now()
+
+        def init() -> tuple[LeaderInit, list[ReportId]]:
+            sizes = report_sizes(served.task)
+            reports, others = ReportColumns.joined(stored.body, stored.width, sizes)
+            begun = leader_init(
                 served.task,
                 served.verification_key,
                 keypairs,
                 reports,
-                self._runtime.clock.now(),
+                now,
                 self._runtime.clock_skew_seconds,
                 extensions=served.task.batching.job_extensions(stored.bucket),
-            ),
-        )
-        # A body damaged on the disk, or stored by another program, must not stop other reports.
-        ids = stored.ids if others else []
-        damaged = [ReportId(ids[place]) for place in others]
+            )
+            # A body damaged on the disk, or stored by another program, must not stop other reports.
+            ids = stored.ids if others else []
+            return begun, [ReportId(ids[place]) for place in others]
+
+        def store(done: tuple[LeaderInit, list[ReportId]]) -> _Request | None:
+            return self._store(served, leased, *done)
+
+        return await self._runtime.verify(served.task, init, store)
+
+    def _store(
+        self,
+        served: ServedTask,
+        leased: Leased[AggregationJob],
+        init: LeaderInit,
+        damaged: list[ReportId],
+    ) -> _Request | None:
+        """Store the request, in the calling thread; end the job if no report is left to ask about.
+
+        Raises:
+            KeysMissing: All reports that are left wait for a key.
+        """
         rejected = [
             *init.rejected,
             *(Rejected(each, ReportError.INVALID_MESSAGE) for each in damaged),
@@ -184,18 +201,18 @@ class JobDriver(LeaseDriver[AggregationJob]):
                 raise missing  # so that the job says why it waits
             log.error("reports wait for a key", reason=str(missing))
         if init.request is None:
-            await self._runtime.database.run(
+            self._runtime.database.run_sync(
                 "finish aggregation job",
                 lambda tx: finish_aggregation_job(tx, leased.lease, [], rejects.reasons, later),
             )
             log_outcome(leased.job, 0, rejected)
             return None
         body = init.request
-        await self._runtime.database.run(
+        self._runtime.database.run_sync(
             "store aggregation request",
             lambda tx: store_request(tx, leased.lease, body, rejects.reasons, later),
         )
-        return _Request(body, init.state)
+        return _Request(served, body, init.state)
 
     async def _set_aside(self, leased: Leased[AggregationJob], error: UnreadableBodies) -> int:
         """Give the reports back that cannot be read now, for the job's others; say how many."""
@@ -206,9 +223,8 @@ class JobDriver(LeaseDriver[AggregationJob]):
         log.error("stored reports cannot be read, and wait", job=job, reports=aside, why=str(error))
         return aside
 
-    async def _ask(
-        self, served: ServedTask, leased: Leased[AggregationJob], request: _Request
-    ) -> Answer:
+    async def _ask(self, leased: Leased[AggregationJob], request: _Request) -> Answer:
+        served = request.served
         framing = served.task.profile.framing
         limit = largest_response(served.task, request.body) + framing.more
         job = leased.job
@@ -223,34 +239,40 @@ class JobDriver(LeaseDriver[AggregationJob]):
             return await AGGREGATION_JOB.ask(helper, served.task, job.job_id, body, limit=limit)
 
     async def _finish(
-        self, served: ServedTask, job: AggregationJob, request: _Request, answer: Answer
-    ) -> tuple[Verified, list[Rejected], list[bytes]]:
-        """Return what `leader_finish` returns, without reports that were given up, and their ids.
+        self, leased: Leased[AggregationJob], request: _Request, answer: Answer
+    ) -> list[Rejected]:
+        """Finish verification and commit; return the reports that were rejected.
 
         Raises:
             UnreadableBodies: The state must be recomputed, and bodies cannot be read now.
             ReportsLost, IncompatibleResponse, DecodeError: See `leader_finish`.
         """
-        again = await self._reports(job) if request.state is None else ({}, JobReports(b"", 0))
+        served, again = request.served, JobReports(b"", 0)
+        keypairs: dict[int, HpkeKeypair] = {}
+        if request.state is None:
+            _, keypairs, again = await self._reports(leased.job)
 
         def finish() -> tuple[Verified, list[Rejected], list[bytes]]:
             state = request.state
             if state is None:
-                keypairs, stored = again
                 sizes = report_sizes(served.task)
-                reports, _ = ReportColumns.joined(stored.body, stored.width, sizes)
+                reports, _ = ReportColumns.joined(again.body, again.width, sizes)
                 key = served.verification_key
                 state = leader_resume(served.task, key, keypairs, request.body, reports)
             answered = served.task.profile.framing.read_answer(answer.body)
             verified, rejected = leader_finish(served.task, state, answered)
             # The others of what is lost lack a key, and may wait for it as they may for their time.
-            given_up = {*state.lost.values()} - {*again[1].ids}
+            given_up = {*state.lost.values()} - {*again.ids}
             others = [each for each in rejected if each.report_id.value not in given_up]
             return verified, others, [*given_up]
 
-        return await self._runtime.verify(served.task, finish)
+        def commit(done: tuple[Verified, list[Rejected], list[bytes]]) -> list[Rejected]:
+            self._commit(leased, request.body, *done)
+            return done[1]
 
-    async def _commit(
+        return await self._runtime.verify(served.task, finish, commit)
+
+    def _commit(
         self,
         leased: Leased[AggregationJob],
         body: bytes,
@@ -258,6 +280,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
         rejected: list[Rejected],
         lost: list[bytes],
     ) -> None:
+        """Commit what was verified, in the calling thread; `lost` are ids that were given up."""
         digest = hashlib.sha256(body).digest()
 
         def finish(tx: Transaction) -> tuple[int, list[str]]:
@@ -275,7 +298,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
             )
             return len(aggregated), [*left_out.values()]
 
-        aggregated, left_out = await self._runtime.database.run("finish aggregation job", finish)
+        aggregated, left_out = self._runtime.database.run_sync("finish aggregation job", finish)
         note(aggregated=aggregated)
         log_outcome(leased.job, aggregated, rejected, left_out)
 
@@ -363,17 +386,20 @@ class JobDriver(LeaseDriver[AggregationJob]):
             log.info("job waits", next_in=f"{delay}s")
 
     async def _reports(self, job: AggregationJob) -> _Reports:
-        """Return our HPKE key pairs, and the reports of a job.
+        """Return a job's task, our HPKE key pairs, and the job's reports.
 
         Raises:
             UnreadableBodies: Some cannot be read now.
         """
-        keys, reports = await self._runtime.database.read(
-            "reports of job", lambda tx: (list_hpke_keys(tx), reports_of_job(tx, job.key))
-        )
+
+        def read(tx: Transaction) -> tuple[ServedTask, list[HpkeKey], JobReports]:
+            served = self._runtime.task_in(tx, TaskId(job.task_id))
+            return served, list_hpke_keys(tx), reports_of_job(tx, job.key)
+
+        served, keys, reports = await self._runtime.database.read("reports of job", read)
         if reports.were_unreadable:
             await self._runtime.database.run(
                 "reports readable again", lambda tx: note_readable(tx, job.key)
             )
         note(reports=len(reports))
-        return self._runtime.keypairs_of(keys), reports
+        return served, self._runtime.keypairs_of(keys), reports

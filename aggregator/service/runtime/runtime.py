@@ -60,9 +60,9 @@ from aggregator.service.storage.tasks.tasks import (
 )
 from aggregator.service.storage.tasks.version import settings_version
 from aggregator.service.telemetry.lines import log
-from aggregator.service.telemetry.tracing import span
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -407,10 +407,17 @@ class Runtime:
             raise LocalError("this aggregator has no journal of releases")
         return self._journal
 
-    async def verify(self, task: Task, work: Callable[[], T]) -> T:
-        """Run a step of verification in a thread; many run at once, and tasks take turns."""
-        with span("verify"):
-            return await self._verification.run(task, work)
+    async def verify(self, task: Task, work: Callable[[], T], then: Callable[[T], U]) -> U:
+        """Run a step of verification, and store what comes of it, in one thread.
+
+        Many run at once, and tasks take turns. Once begun, it is not cancelled.
+
+        Args:
+            task: The task.
+            work: The step.
+            then: Stores what `work` returns; it is not counted as verification.
+        """
+        return await self._verification.run(task, work, then)
 
     async def warm_up(self) -> None:
         """Start getting the kernels of all tasks in the background, before the first report."""

@@ -13,8 +13,10 @@ from aggregator.dap.profile import Role
 from aggregator.protocol.task import Task
 from aggregator.service.runtime.fair_queue import Threads
 from aggregator.service.telemetry.metrics import VERIFICATION_SECONDS, VERIFICATION_WAIT_SECONDS
+from aggregator.service.telemetry.tracing import span
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 class VerificationThreads:
@@ -25,18 +27,21 @@ class VerificationThreads:
         self._role = role
         self._threads = Threads(threads or os.cpu_count() or 1)
 
-    async def run(self, task: Task, work: Callable[[], T]) -> T:
-        """Return `work()`, a step of verifying reports of `task`.
+    async def run(self, task: Task, work: Callable[[], T], then: Callable[[T], U]) -> U:
+        """Return `then(work())`, where `work` is a step of verifying reports of `task`.
 
-        It never waits for the compiler: until the kernels are compiled, it runs without them.
+        It never waits for the compiler: until the kernels are compiled, it runs without them. What
+        follows is done in the same thread, since to change threads twice costs more than a small
+        job's verification.
         """
         self.warm_up(task)
         asked = time.perf_counter()
 
-        def timed() -> T:
+        def timed() -> U:
             VERIFICATION_WAIT_SECONDS.observe(time.perf_counter() - asked)
-            with VERIFICATION_SECONDS.time():
-                return work()
+            with VERIFICATION_SECONDS.time(), span("verify"):
+                verified = work()
+            return then(verified)
 
         return await self._threads.run(task.task_id.value, timed)
 
