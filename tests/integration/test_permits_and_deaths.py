@@ -27,7 +27,7 @@ MOMENTS = ("before commit", "committed")
 WRITES = {
     "leader": (
         "upload",
-        "create aggregation job",
+        "create aggregation jobs",
         "lease aggregation jobs",
         "store aggregation request",
         "finish aggregation job",

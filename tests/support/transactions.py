@@ -3,7 +3,7 @@
 WRITES = {
     "leader": (
         "upload",
-        "create aggregation job",
+        "create aggregation jobs",
         "lease aggregation jobs",
         "store aggregation request",
         "finish aggregation job",

@@ -11,11 +11,15 @@ from aggregator.clock import SystemClock
 from aggregator.dap.ids import TaskId
 from aggregator.dap.profile import Role
 from aggregator.protocol.requirements import Requirements
+from aggregator.service.leader import job_creator
 from aggregator.service.leader.job_creator import JobCreator
 from aggregator.service.runtime import Runtime
 from aggregator.service.storage.engine import tables
+from aggregator.service.storage.engine.backends import Conflict
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.transaction import Transaction
+from aggregator.service.storage.jobs.aggregation_jobs import AggregationJob, create_aggregation_job
+from aggregator.service.storage.reports.claims import JobSize
 from aggregator.service.storage.reports.reports import put_reports
 from aggregator.service.storage.secrets.crypter import Crypter
 from aggregator.service.storage.tasks.tasks import TaskRecord, put_task
@@ -120,3 +124,57 @@ async def test_a_task_whose_reports_come_during_a_flood_has_the_next_turn(
     upload(database, SMALL, 10)
     assert await creator.run_turn() == 2
     assert jobs_in_order(database)[-1] == SMALL
+
+
+def count_of_creations(seen: list[str]) -> int:
+    """Return how many transactions made jobs; each is seen at three moments."""
+    return seen.count("create aggregation jobs") // 3
+
+
+async def test_jobs_of_many_tasks_are_made_in_one_transaction(
+    database: Database, seen: list[str]
+) -> None:
+    for task in (FLOODED, SMALL, IDLE):
+        upload(database, task, 10)
+    seen.clear()
+    assert await creator_of(database).run_turn() == 3
+    assert count_of_creations(seen) == 1
+
+
+async def test_a_transaction_makes_jobs_of_so_many_tasks_and_no_more(
+    database: Database, seen: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_creator, "AT_ONCE", 2)
+    for task in (FLOODED, SMALL, IDLE):
+        upload(database, task, 10)
+    seen.clear()
+    assert await creator_of(database).run_turn() == 3
+    assert count_of_creations(seen) == 2
+
+
+async def test_a_task_whose_job_cannot_be_stored_delays_no_other_of_its_transaction(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def create(
+        tx: Transaction,
+        task_id: bytes,
+        size: JobSize,
+        *,
+        only_full: bool,
+        bucket: bytes,
+        of_one: bool,
+    ) -> AggregationJob | None:
+        if task_id == SMALL.value:
+            raise tx.refuse(Conflict("this one fails"))
+        return create_aggregation_job(
+            tx, task_id, size, only_full=only_full, bucket=bucket, of_one=of_one
+        )
+
+    monkeypatch.setattr(job_creator, "create_aggregation_job", create)
+    for task in (FLOODED, SMALL, IDLE):
+        upload(database, task, 10)
+    creator = creator_of(database)
+    with capture_logs() as logs:
+        assert [await creator.run_turn() for _ in range(2)] == [2, 0]
+    assert jobs_in_order(database) == [FLOODED, IDLE]
+    assert [(line["task"], line["reason"]) for line in logs] == [(str(SMALL), "this one fails")]
