@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from aggregator.protocol.clear_text import check_proxies, check_scheme
 from aggregator.service.transport.answer_times import AnswerTimes
+from aggregator.service.transport.kept_connections import KeptConnections
 
 if TYPE_CHECKING:
     from aggregator.service.config import ServiceSettings
@@ -71,11 +72,12 @@ def open_client(
 
     if environment_proxy:
         check_proxies()
-
+    # The operator's own certificate authorities (SSL_CERT_FILE) are honoured either way.
+    tls = tls or httpx.create_ssl_context(trust_env=True)
     return Client(
         timeout=httpx.Timeout(timeout_seconds, connect=CONNECT_SECONDS),
-        # The operator's own certificate authorities (SSL_CERT_FILE) are honoured either way.
-        verify=tls or httpx.create_ssl_context(trust_env=True),
+        verify=tls,
+        transport=None if environment_proxy else KeptConnections(tls),
         trust_env=environment_proxy,
         event_hooks={"request": [refuse]},
         cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),

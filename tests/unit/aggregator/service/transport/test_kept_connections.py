@@ -1,0 +1,206 @@
+"""Requests over kept connections, to a server that answers byte by byte as it is told."""
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import anyio
+import httpx
+import pytest
+
+from aggregator.service.transport import kept_connections
+from aggregator.service.transport.client import Client, open_client
+from aggregator.service.transport.http_answer import MOST_HEAD_BYTES, HttpAnswer
+from tests.support.patience import PATIENCE_SECONDS
+
+OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+CLOSE = b""
+"""The server closes the connection."""
+
+
+class Server:
+    """Answers each request by the next of some lists of pieces."""
+
+    def __init__(self, *answers: Sequence[bytes]) -> None:
+        self.answers = [*answers]
+        self.connections = 0
+        self.requests: list[bytes] = []
+        self.asked = anyio.Event()
+        self.url = ""
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            while self.answers:
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = head.lower().partition(b"content-length: ")[2].partition(b"\r")[0]
+                body = await reader.readexactly(int(length or b"0"))
+                self.requests.append(head + body)
+                self.asked.set()
+                for piece in self.answers.pop(0):
+                    if piece == CLOSE:
+                        return
+                    writer.write(piece)
+                    await writer.drain()
+                    await asyncio.sleep(0.001)  # so that it comes by itself
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def asking(*answers: Sequence[bytes]) -> AsyncIterator[tuple[Server, Client]]:
+    server = Server(*answers)
+    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
+    server.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/a%20b?c"
+    async with open_client(PATIENCE_SECONDS) as http:
+        yield server, http
+    listening.close()
+
+
+async def test_a_request_is_sent_as_it_was_made_and_its_connection_is_kept() -> None:
+    async with asking([OK], [OK]) as (server, http):
+        for _ in range(2):
+            answer = await http.post(server.url, content=b"body", headers={"a": "b"})
+            assert (answer.status_code, answer.content) == (200, b"ok")
+    assert server.connections == 1
+    first = server.requests[0]
+    assert first.startswith(b"POST /a%20b?c HTTP/1.1\r\nHost: 127.0.0.1:")
+    assert b"\r\na: b\r\n" in first
+    assert first.endswith(b"\r\n\r\nbody")
+
+
+@pytest.mark.parametrize(
+    ("pieces", "body", "is_kept"),
+    [
+        ([OK[:9], OK[9:30], OK[30:-1], OK[-1:]], b"ok", True),
+        ([b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n", OK], b"ok", True),
+        ([b"HTTP/1.1 100 Continue\r\n\r\n" + OK], b"ok", True),
+        ([b"HTTP/1.1 204 No Content\r\n\r\n"], b"", True),
+        (
+            [
+                b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n",
+                b"0\r\nx: y\r\n\r\n",
+            ],
+            b"ok",
+            True,
+        ),
+        ([b"HTTP/1.1 200 OK\r\n\r\no", b"k", CLOSE], b"ok", False),
+        ([b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok"], b"ok", False),
+        ([b"HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok"], b"ok", False),
+        ([OK + OK], b"ok", False),
+    ],
+)
+async def test_every_form_of_an_answer_is_read(
+    pieces: Sequence[bytes], body: bytes, *, is_kept: bool
+) -> None:
+    async with asking(pieces, [OK]) as (server, http):
+        answer = await http.get(server.url)
+        assert (answer.content, "x" in answer.headers) == (body, False)
+        assert (await http.get(server.url)).content == b"ok"
+    assert server.connections == (1 if is_kept else 2)
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [CLOSE],
+        [OK[:20], CLOSE],
+        [OK[:-1], CLOSE],
+        [b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n", CLOSE],
+        [b"SSH-2.0-x\r\n"],
+        [b"HTTP/1.1 101 Switching\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n"],
+        [b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\nok"],
+        [b"HTTP/1.1 200 OK\r\nx: ", *[b"x" * 2**14] * (MOST_HEAD_BYTES // 2**14 + 1)],
+        [
+            b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\nx: ",
+            *[b"x" * 2**14] * (MOST_HEAD_BYTES // 2**14 + 1),
+        ],
+    ],
+)
+async def test_an_answer_that_is_cut_endless_or_not_http_is_none(pieces: Sequence[bytes]) -> None:
+    async with asking(pieces, [OK]) as (server, http):
+        with pytest.raises((httpx.RemoteProtocolError, httpx.ReadError)):
+            await http.get(server.url)
+        assert (await http.get(server.url)).content == b"ok"
+    assert server.connections == 2
+
+
+async def test_a_connection_that_was_closed_while_it_was_idle_is_not_used() -> None:
+    async with asking([OK, CLOSE], [OK]) as (server, http):
+        await http.get(server.url)
+        with anyio.fail_after(PATIENCE_SECONDS):
+            (kept,) = http._transport._idle  # type: ignore[attr-defined]  # its own
+            while kept.is_silent:  # noqa: ASYNC110  nothing tells
+                await anyio.sleep(0.001)
+        assert (await http.get(server.url)).content == b"ok"
+    assert server.connections == 2
+
+
+async def test_connections_are_kept_for_so_long_and_only_so_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kept_connections, "KEPT_SECONDS", 0.0)
+    async with asking([OK], [OK]) as (server, http):
+        for _ in range(2):
+            await http.get(server.url)
+    assert server.connections == 2
+    monkeypatch.setattr(kept_connections, "KEPT_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(kept_connections, "KEPT", 1)
+    async with asking(*[[OK]] * 3) as (server, http), anyio.create_task_group() as group:
+        for _ in range(3):
+            group.start_soon(http.get, server.url)
+    assert len(http._transport._idle) <= 1  # type: ignore[attr-defined]  # its own
+
+
+async def test_so_many_requests_are_under_way_and_others_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kept_connections, "MOST_CONNECTIONS", 1)
+    async with asking(*[[OK]] * 5) as (server, http), anyio.create_task_group() as group:
+        for _ in range(5):
+            group.start_soon(http.get, server.url)
+    assert (server.connections, len(server.requests)) == (1, 5)
+
+
+async def test_a_request_that_is_cancelled_closes_its_connection_and_makes_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kept_connections, "MOST_CONNECTIONS", 1)
+    async with asking([OK[:-1]], [OK]) as (server, http):
+        async with anyio.create_task_group() as group:
+            group.start_soon(http.get, server.url)
+            await server.asked.wait()
+            group.cancel_scope.cancel()
+        assert (await http.get(server.url)).content == b"ok"
+    assert server.connections == 2
+
+
+@pytest.mark.parametrize("value", ["a\r\nb: c", "a\nb: c", "a\0"])
+async def test_a_header_that_would_be_two_is_not_sent(value: str) -> None:
+    async with asking([OK]) as (server, http):
+        with pytest.raises(httpx.LocalProtocolError):
+            await http.get(server.url, headers={"a": value})
+    assert server.connections == 0
+
+
+async def test_a_client_that_waits_too_long_is_told_so() -> None:
+    async with asking([b"HTTP/1.1 200 OK\r\n"], [OK]) as (server, http):
+        with pytest.raises(httpx.ReadTimeout):
+            await http.get(server.url, timeout=httpx.Timeout(None, read=0.01))
+
+
+def test_an_answer_leaves_nothing_to_the_collector_of_garbage() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(10):
+            answer = HttpAnswer()
+            answer.feed(OK)
+            assert answer.is_whole
+        del answer
+        assert not any(isinstance(each, HttpAnswer) for each in gc.get_objects())
+    finally:
+        gc.enable()
