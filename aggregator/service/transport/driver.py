@@ -163,9 +163,9 @@ class Driver(ABC, Generic[J]):
         if not self._permits.free:
             return 0
         kind, seconds = self.jobs.kind, self._settings.lease_seconds
-        due = await self._runtime.database.read(f"due {kind} jobs", self.jobs.due)
+        due = await self._runtime.database.read(f"due {kind} jobs", self._look)
         shares = self._permits.shares(
-            [Demand(task_id, await self._host(task_id), count) for task_id, count in due.items()]
+            [Demand(task_id, self._host(task_id), count) for task_id, count in due.items()]
         )
         if not shares:
             return 0
@@ -179,7 +179,7 @@ class Driver(ABC, Generic[J]):
         )
         until = anyio.current_time() + self._leash
         for job in leased:
-            host = await self._host(job.job.task_id)
+            host = self._host(job.job.task_id)
             self._permits.take(job.job.task_id, host)
             group.start_soon(self._hold, job, host, until)
         return len(leased)
@@ -189,17 +189,18 @@ class Driver(ABC, Generic[J]):
         """How many seconds a lease is certain to last: the database counts whole seconds."""
         return 0.9 * (self._settings.lease_seconds - 1)
 
-    async def _host(self, task_id: bytes) -> str:
+    def _look(self, tx: Transaction) -> dict[bytes, int]:
+        """Return how many jobs of each task are due; learn the hosts that they wait for."""
+        due = self.jobs.due(tx)
+        for task_id in due.keys() - self._hosts.keys():
+            with suppress(AggregatorError):  # the step says why
+                task = self._runtime.public_task_in(tx, TaskId(task_id))
+                self._hosts[task_id] = self._host_of(task)
+        return due
+
+    def _host(self, task_id: bytes) -> str:
         """Return the host that the jobs of a task wait for; tasks that we do not serve have one."""
-        host = self._hosts.get(task_id)
-        if host is None:
-            try:
-                task = await self._runtime.public_task(TaskId(task_id))
-            except AggregatorError:
-                return ""  # the step says why
-            host = self._host_of(task)
-            self._hosts[task_id] = host
-        return host
+        return self._hosts.get(task_id, "")
 
     async def _hold(self, leased: Leased[J], host: str, until: float) -> None:
         """Step a job, and renew its lease meanwhile."""
