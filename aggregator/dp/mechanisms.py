@@ -13,13 +13,12 @@ from fractions import Fraction
 from typing import ClassVar, Self
 
 from aggregator.dp.accounting import Pieces
-from aggregator.dp.certified import to_float
 from aggregator.dp.filters import Cost
 from aggregator.dp.gaussian_shifts import Shifts
 from aggregator.dp.laws import NoiseLaw
 from aggregator.dp.pld import ReleaseLosses
 from aggregator.dp.sensitivity import NEIGHBOURS, check_max_reports_per_person
-from aggregator.dp.utility import half_width_of
+from aggregator.dp.utility import half_width_of, variance_of
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import Summed
@@ -231,7 +230,7 @@ class Mechanism(ABC):
     def variance(self, circuit: Summed, aggregators: int = 2) -> float:
         """Return the largest variance of the noise of one coordinate."""
         laws = {law for _, law in self.laws(circuit, aggregators)}
-        return max(0.0 if law is None else to_float(law.variance()) for law in laws)
+        return max(0.0 if law is None else variance_of(law) for law in laws)
 
 
 def nothing_to_protect() -> Guarantee:

@@ -8,7 +8,7 @@ aggregator added anything but its noise.
 import functools
 from fractions import Fraction
 
-from aggregator.dp.certified import is_positive
+from aggregator.dp.certified import is_positive, to_float
 from aggregator.dp.laws import NoiseLaw
 from aggregator.dp.search import least
 from aggregator.errors import ParameterError
@@ -16,6 +16,15 @@ from aggregator.errors import ParameterError
 DEFAULT_CONFIDENCE = Fraction(95, 100)
 PERCENT = f"{100 * DEFAULT_CONFIDENCE} %"
 """The same for people to read."""
+
+
+@functools.lru_cache(maxsize=256)
+def variance_of(law: NoiseLaw) -> float:
+    """Return the variance of the noise; each task that is read asks for it, and many have one law.
+
+    It is close to the exact one as `to_float` is.
+    """
+    return to_float(law.variance())
 
 
 @functools.lru_cache(maxsize=1024)
