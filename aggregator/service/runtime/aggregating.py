@@ -11,7 +11,7 @@ from aggregator.service.storage.batches.sums import Addition, accumulate
 from aggregator.service.storage.engine import locks
 from aggregator.service.storage.engine.tables import aggregated_reports
 from aggregator.service.storage.engine.transaction import Transaction
-from aggregator.service.storage.jobs.job_shares import JobShare, put_job_share
+from aggregator.service.storage.jobs.job_shares import JobShare, put_job_shares
 from aggregator.service.storage.reports.bound import bind
 from aggregator.service.storage.reports.capacity import room_to_add
 from aggregator.service.storage.reports.ids import Room, admit, let_in
@@ -76,10 +76,17 @@ def aggregate_verified(
         if error is not None
     }
     added = verified.bucket_shares(refused)
-    accumulate(tx, task_id, [_addition(verified.vdaf, share) for share in added])
-    for share in added:
-        alone = add_to_agg_share(verified.vdaf, None, share.agg_share)
-        put_job_share(tx, task_id, JobShare(share.bucket, job, alone, share.totals))
+    ciphers = accumulate(tx, task_id, [_addition(verified.vdaf, share) for share in added])
+    alone = [
+        JobShare(
+            share.bucket,
+            job,
+            add_to_agg_share(verified.vdaf, None, share.agg_share),
+            share.totals,
+        )
+        for share in added
+    ]
+    put_job_shares(tx, task_id, alone, ciphers)
     return refused
 
 

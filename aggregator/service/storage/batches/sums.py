@@ -87,7 +87,9 @@ class StoredShard:
     totals: BatchTotals
 
 
-def accumulate(tx: Transaction, task_id: bytes, additions: Sequence[Addition]) -> None:
+def accumulate(
+    tx: Transaction, task_id: bytes, additions: Sequence[Addition]
+) -> dict[bytes, Crypter]:
     """Merge out shares into buckets, in the transaction in which `admit` let their reports in.
 
     Args:
@@ -95,11 +97,14 @@ def accumulate(tx: Transaction, task_id: bytes, additions: Sequence[Addition]) -
         task_id: The task.
         additions: At most one addition for each bucket.
 
+    Returns:
+        Crypters with the own keys of the shards that were added to, by bucket.
+
     Raises:
         BatchClosed: A bucket is frozen or collected; the transaction must not go on.
     """
     if not additions:
-        return
+        return {}
     buckets = [addition.bucket for addition in additions]
     locks.keep_batches(tx, task_id)
     closed = closed_among(tx, task_id, buckets)
@@ -111,6 +116,7 @@ def accumulate(tx: Transaction, task_id: bytes, additions: Sequence[Addition]) -
     stored = _stored_shards(tx, task_id, buckets, shard)
     sealed: list[bytes] = []
     keys, shares, counts = [], [], []
+    ciphers: dict[bytes, Crypter] = {}
     for addition in additions:
         place = {"task": task, "bucket": addition.bucket, "shard": shard}
         row = shard_row(task_id, addition.bucket, shard)
@@ -125,6 +131,7 @@ def accumulate(tx: Transaction, task_id: bytes, additions: Sequence[Addition]) -
             cipher = _stored_cipher(tx, row, slot)
             old = cipher.decrypt("bucket_shares", row, "share", sealed_share)
             totals = _totals(*held) + addition.totals
+        ciphers[addition.bucket] = cipher
         share = cipher.encrypt("bucket_shares", row, "share", addition.merge(old))
         shares.append({**place, "share": share})
         counts.append({**place, **totals_columns(totals)})
@@ -136,6 +143,7 @@ def accumulate(tx: Transaction, task_id: bytes, additions: Sequence[Addition]) -
         tx.run(_PUTTING_KEYS, *rows)
     _put(tx, tables.bucket_shares, shares)
     _put(tx, tables.buckets, counts)
+    return ciphers
 
 
 def summarize_batch(tx: Transaction, task_id: bytes, batch: Batch) -> BatchTotals:

@@ -6,7 +6,8 @@ released.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from sqlalchemy import delete, insert, select, update
 
@@ -24,6 +25,7 @@ from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.states import ANSWERED_JOB, ResourceState
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports.counters import AGGREGATED, Stage, count_reports
+from aggregator.service.storage.secrets.crypter import Crypter
 
 LEFT_OUT = "left_out_by_operator"
 """The reason that counts reports of jobs that an operator left out of a batch."""
@@ -61,20 +63,38 @@ class CountedJob:
     counted_at: int
 
 
-def put_job_share(tx: Transaction, task_id: bytes, share: JobShare) -> None:
-    """Store what a job added to a bucket, in the transaction that added it.
+def put_job_shares(
+    tx: Transaction,
+    task_id: bytes,
+    shares: Sequence[JobShare],
+    ciphers: Mapping[bytes, Crypter] = MappingProxyType({}),
+) -> None:
+    """Store what a job added to some buckets, in the transaction that added it.
 
     A request whose answer was deleted may come again and add reports that were too early before:
     the sum of both is what it added.
+
+    Args:
+        tx: The transaction.
+        task_id: The task.
+        shares: What was added, to each bucket once.
+        ciphers: What `accumulate` has returned; the keys of other buckets are looked up.
     """
+    if not shares:
+        return
     task = tx.task_key(task_id)
     shard = locks.own_shard(tx, task)
-    cipher = shard_cipher(tx, task_id, share.bucket, shard)
-    row = shard_row(task_id, share.bucket, shard) + share.job
-    place = {"task": task, "bucket": share.bucket, "shard": shard, "job": share.job}
-    sealed = cipher.encrypt("job_shares", row, "share", share.share)
-    columns = {**place, "share": sealed, "counted_at": tx.now, **totals_columns(share.totals)}
-    tx.run(_PUTTING, columns)
+    rows = []
+    for share in shares:
+        cipher = ciphers.get(share.bucket)
+        if cipher is None:
+            cipher = shard_cipher(tx, task_id, share.bucket, shard)
+        row = shard_row(task_id, share.bucket, shard) + share.job
+        place = {"task": task, "bucket": share.bucket, "shard": shard, "job": share.job}
+        sealed = cipher.encrypt("job_shares", row, "share", share.share)
+        columns = totals_columns(share.totals)
+        rows.append({**place, "share": sealed, "counted_at": tx.now, **columns})
+    tx.run(_PUTTING, *rows)
 
 
 _PUTTING = insert(tables.job_shares)

@@ -34,7 +34,7 @@ from aggregator.service.storage.jobs.collection_jobs import (
     finish_collection_job,
     get_collection_job,
 )
-from aggregator.service.storage.jobs.job_shares import JobShare, put_job_share
+from aggregator.service.storage.jobs.job_shares import JobShare, put_job_shares
 from aggregator.service.storage.ledger.charges import costs_in, list_ledger
 from aggregator.service.storage.reports.claims import JobSize, reports_of_job
 from aggregator.service.storage.reports.groups import StoredReport
@@ -237,7 +237,7 @@ def test_an_answer_stays_while_an_open_batch_counts_its_reports(
         store.run_sync("answer", lambda tx, d=digest: put_answered_job(tx, TASK_ID, d, b"answer"))
     aggregate(store, [1])
     share = JobShare(unit(5), b"\x01" * 32, b"share", totals([report_id(1)]))
-    store.run_sync("share", lambda tx: put_job_share(tx, TASK_ID, share))
+    store.run_sync("share", lambda tx: put_job_shares(tx, TASK_ID, [share]))
     clock.advance(AGE + 1)
     collect_all(store)
 

@@ -19,7 +19,7 @@ from aggregator.service.storage.jobs.aggregation_jobs import (
 )
 from aggregator.service.storage.jobs.answered_jobs import put_answered_job
 from aggregator.service.storage.jobs.deferred_jobs import find_job
-from aggregator.service.storage.jobs.job_shares import JobShare, put_job_share
+from aggregator.service.storage.jobs.job_shares import JobShare, put_job_shares
 from aggregator.service.storage.reports.capacity import room_to_add
 from aggregator.service.storage.reports.claims import reports_of_job
 from aggregator.service.storage.reports.counters import Stage, count_reports
@@ -105,7 +105,7 @@ def test_the_usual_way_of_a_job_runs_statements_without_sqlalchemy(
             room_to_add(tx, TASK_ID, {unit(5): Batch(unit(5), unit(5))}, MAX_REPORTS, len(ids))
             share = totals(ids)
             accumulate(tx, TASK_ID, [Addition(unit(5), adding(6), share)])
-            put_job_share(tx, TASK_ID, JobShare(unit(5), ids[0] * 2, b"6", share))
+            put_job_shares(tx, TASK_ID, [JobShare(unit(5), ids[0] * 2, b"6", share)])
             finish_aggregation_job(tx, lease, ids, {})
 
         store.run_sync("finish", finish)
@@ -140,7 +140,7 @@ def test_the_way_of_an_aggregation_job_builds_no_statement(
             room_to_add(tx, TASK_ID, {unit(5): Batch(unit(5), unit(5))}, MAX_REPORTS, len(ids))
             share = totals(ids[2:])
             accumulate(tx, TASK_ID, [Addition(unit(5), adding(2), share)])
-            put_job_share(tx, TASK_ID, JobShare(unit(5), bytes(32), b"2", share))
+            put_job_shares(tx, TASK_ID, [JobShare(unit(5), bytes(32), b"2", share)])
             finish_aggregation_job(tx, lease, ids[2:], {})
 
         store.run_sync("finish", finish)

@@ -54,7 +54,7 @@ from aggregator.service.storage.jobs.collection_jobs import (
     get_collection_job,
     select_batch,
 )
-from aggregator.service.storage.jobs.job_shares import JobShare, leave_out, put_job_share
+from aggregator.service.storage.jobs.job_shares import JobShare, leave_out, put_job_shares
 from aggregator.service.storage.jobs.leases import LeaseLost
 from aggregator.service.storage.ledger import charges as ledger
 from aggregator.service.storage.ledger.journal import Owner
@@ -298,7 +298,7 @@ def test_a_job_is_left_out_once(racers: Racers) -> None:
     def add(tx: Transaction, number: int) -> None:
         ids = [report_id(number)]
         add_to_bucket(tx, TASK_ID, unit(5), adding(1), totals(ids))
-        put_job_share(tx, TASK_ID, JobShare(unit(5), bytes([number]) * 32, b"1", totals(ids)))
+        put_job_shares(tx, TASK_ID, [JobShare(unit(5), bytes([number]) * 32, b"1", totals(ids))])
 
     def merge(shares: Sequence[bytes]) -> bytes:
         return b"%d" % sum(map(int, shares))

@@ -27,7 +27,7 @@ from aggregator.service.storage.jobs.collection_jobs import (
     fail_collection_job,
     finish_collection_job,
 )
-from aggregator.service.storage.jobs.job_shares import JobShare, put_job_share
+from aggregator.service.storage.jobs.job_shares import JobShare, put_job_shares
 from aggregator.service.storage.reports.claims import JobSize, reports_of_job
 from aggregator.service.storage.reports.reports import put_reports
 from aggregator.service.storage.tasks import garbage
@@ -198,7 +198,7 @@ def test_what_must_stay_stays_if_nothing_is_kept(store: Database, clock: ManualC
     store.run_sync("finish", lambda tx: finish_collection_job(tx, leased.lease, RESULT))
     aggregate(store, [2], time=30)
     counted = JobShare(unit(30), b"\x03" * 32, b"share", totals([report_id(2)], 30))
-    store.run_sync("share", lambda tx: put_job_share(tx, TASK_ID, counted))
+    store.run_sync("share", lambda tx: put_job_shares(tx, TASK_ID, [counted]))
     store.run_sync("answer", lambda tx: answer(tx, TASK_ID, 3))
     store.run_sync("report", lambda tx: put_reports(tx, TASK_ID, new_reports([3], 30), MAX_REPORTS))
     store.run_sync("job", lambda tx: create_aggregation_job(tx, TASK_ID, JobSize(1, 100)))

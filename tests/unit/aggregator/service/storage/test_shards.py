@@ -2,12 +2,16 @@
 
 from collections.abc import Sequence
 
+import pytest
+
 from aggregator.protocol.batches import Batch
 from aggregator.service.config import GROUP_REPORTS, LeaderSettings
 from aggregator.service.storage.batches.closed import mark_collected
 from aggregator.service.storage.batches.leftovers import delete_some_leftovers, has_leftovers
 from aggregator.service.storage.batches.selected import batch_with_room, next_batch
 from aggregator.service.storage.batches.sums import (
+    Addition,
+    accumulate,
     check_unchanged,
     open_buckets,
     read_shards,
@@ -17,7 +21,8 @@ from aggregator.service.storage.batches.sums import (
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.transaction import Transaction
-from aggregator.service.storage.jobs.job_shares import JobShare, leave_out, put_job_share
+from aggregator.service.storage.jobs import job_shares
+from aggregator.service.storage.jobs.job_shares import JobShare, leave_out, put_job_shares
 from aggregator.service.storage.operator.progress import task_progress
 from aggregator.service.storage.reports.capacity import FEW_REPORTS, room_to_add
 from aggregator.service.storage.reports.counters import Stage, count_reports, report_counts
@@ -50,10 +55,10 @@ def spread(store: Database, bucket: bytes = unit(5)) -> None:
     def add(tx: Transaction, shard: int) -> None:
         in_shard(tx, shard)
         add_to_bucket(tx, TASK_ID, bucket, adding(shard + 1), totals([IDS[shard]]))
-        put_job_share(
+        put_job_shares(
             tx,
             TASK_ID,
-            JobShare(bucket, bytes([shard]) * 32, b"%d" % (shard + 1), totals([IDS[shard]])),
+            [JobShare(bucket, bytes([shard]) * 32, b"%d" % (shard + 1), totals([IDS[shard]]))],
         )
 
     for shard in range(SHARDS):
@@ -91,6 +96,27 @@ def test_a_job_is_left_out_of_its_shard(store: Database) -> None:
     assert [each.share for each in read] == [b"1", b"0", b"3"]
     summary = store.read_sync("sum", lambda tx: summarize_batch(tx, TASK_ID, BATCH))
     assert summary == totals([IDS[0], IDS[2]])
+
+
+def test_no_key_of_a_bucket_is_looked_up_for_what_a_job_adds_beside_it(
+    store: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def add(tx: Transaction) -> None:
+        added = {unit(time): totals([report_id(time)]) for time in range(5)}
+        additions = [Addition(bucket, adding(1), each) for bucket, each in added.items()]
+        ciphers = accumulate(tx, TASK_ID, additions)
+        shares = [JobShare(bucket, bytes(32), b"1", each) for bucket, each in added.items()]
+        put_job_shares(tx, TASK_ID, shares, ciphers)
+
+    with monkeypatch.context() as patch:
+        patch.delattr(job_shares, "shard_cipher")
+        store.run_sync("add", add)
+
+    def merge(shares: Sequence[bytes]) -> bytes:
+        return b"%d" % sum(map(int, shares))
+
+    left = store.run_sync("leave", lambda tx: leave_out(tx, TASK_ID, BATCH, bytes(32), merge))
+    assert left == 5
 
 
 def test_a_release_leaves_no_shard(store: Database) -> None:
