@@ -31,6 +31,8 @@ from aggregator.service.storage.ledger.journal import Journal, Release
 from aggregator.service.storage.tasks.tasks import check_not_forgotten, count_tasks, get_public_task
 from aggregator.service.telemetry.lines import log
 
+_NOT_BY_UPLOADS = "no such task here before its collector asks for it"
+
 
 class InBand:
     """What an aggregator does with a configuration that comes with a request."""
@@ -93,7 +95,7 @@ class InBand:
         agreed = self._agreements
         most = agreed.max_tasks_by_uploads if by_upload else agreed.max_tasks
         if by_upload and not most:
-            raise _not_by_uploads(task_id)
+            raise UnrecognizedTask(_NOT_BY_UPLOADS, task_id)
 
         def count(tx: Transaction) -> int:
             check_not_forgotten(tx, task_id.value)
@@ -106,7 +108,7 @@ class InBand:
             given = self._provision(data)
             if by_upload and self.collector_of(given.task) is not None:
                 # Its places are its own (`max_tasks` of a collector): strangers fill none of them.
-                raise _not_by_uploads(task_id)
+                raise UnrecognizedTask(_NOT_BY_UPLOADS, task_id)
             released = await in_thread(self._journal.releases)
             put = partial(self._put, given=given, released=released, most=most)
             await self._database.run("put task in band", put)
@@ -134,10 +136,6 @@ class InBand:
         if agreed is not None and count_tasks(tx, agreed.identity) >= agreed.max_tasks:
             raise _no_room(task_id)
         put_new_tasks(tx, self._role, [given], released)
-
-
-def _not_by_uploads(task_id: TaskId) -> UnrecognizedTask:
-    return UnrecognizedTask("no such task here before its collector asks for it", task_id)
 
 
 def _no_room(task_id: TaskId) -> TooManyRequests:
