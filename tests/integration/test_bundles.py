@@ -5,15 +5,20 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from structlog.testing import capture_logs
 
 from aggregator.codec import encode
+from aggregator.dap.ids import CollectionJobId
 from aggregator.dap.messages import Report, UploadRequest
 from aggregator.dap.report_errors import ReportError
 from aggregator.service.config import HelperSettings
 from aggregator.service.storage.jobs.collection_room import MOST_PENDING
 from aggregator.service.storage.operator.interventions import abandon_collection_job
 from aggregator.service.storage.operator.job_lists import list_waiting
+from aggregator.service.telemetry.otlp import SpanRecorder, provider_of
+from aggregator.service.telemetry.tracing import record_with
 from tests.support.between import Between, refusal
 from tests.support.bundles import LINGER_SECONDS, SIZE, Site, bound, bundle_task, dropped, sums
 from tests.support.entropy import SeededEntropy
@@ -421,12 +426,29 @@ async def test_of_a_bundle_of_twenty_five_those_count_that_pay_and_are_right_and
     await pair.close()
 
 
-async def test_the_id_of_an_upload_is_in_no_log(site: Site) -> None:
+async def test_the_id_of_an_upload_is_in_no_log_and_no_trace(site: Site) -> None:
     name = "secretsecretsecretsecw"
-    with capture_logs() as logs:
-        await site.try_to_hand_in(name, [])
-        await site.begin(name)
-        await site.hand_in(name, await site.pair.reports([1] * SIZE))
-        await site.try_to_begin(name)
+    names = [name, CollectionJobId.parse(name).value.hex()]
+    exporter = InMemorySpanExporter()
+    provider = provider_of("leader")
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    record_with(SpanRecorder(provider))
+    try:
+        with capture_logs() as logs:
+            await site.try_to_hand_in(name, [])
+            await site.begin(name)
+            await site.hand_in(name, await site.pair.reports([1] * SIZE))
+            await site.try_to_begin(name)
+            await site.look(f"{site.pair.url_of('collection_jobs')}/{name}")
+            unnamed = (await site.begin()).rsplit("/", 1)[-1]
+            names += [unnamed, CollectionJobId.parse(unnamed).value.hex()]
+            await site.delete(f"{site.pair.url_of('collection_jobs')}/{unnamed}")
+    finally:
+        record_with(None)
+        provider.shutdown()
     assert any("/reports/..." in str(line) for line in logs)
-    assert name not in str(logs)
+    spans = [each.to_json() for each in exporter.get_finished_spans()]
+    assert any("DELETE /tasks/{task_id}/collection_jobs" in each for each in spans)
+    for each in names:
+        assert each not in str(logs)
+        assert each not in str(spans)

@@ -52,7 +52,6 @@ from aggregator.service.storage.jobs.collection_room import (
     open_collections,
     pending_collections,
 )
-from aggregator.service.telemetry.tracing import note
 from aggregator.service.web.aggregators import AggregatorResources, Kind
 from aggregator.service.web.fast_route import IS_TOLD_TOGETHER, Handler
 from aggregator.service.web.messages import (
@@ -67,7 +66,12 @@ from aggregator.service.web.messages import (
 )
 from aggregator.service.web.problems import stored_problem_response
 
-COLLECTION_JOB = Kind("collection job", CollectionJobId, UnrecognizedCollectionJob)
+COLLECTION_JOB = Kind(
+    "collection job",
+    CollectionJobId,
+    UnrecognizedCollectionJob,
+    is_secret=True,  # whoever knows it may upload, where collectors select batches
+)
 
 
 class LeaderResources(AggregatorResources):
@@ -172,7 +176,6 @@ class LeaderResources(AggregatorResources):
         """Make a job of a collector's request, or find the job that has exactly this request."""
         served = await self._authorised(request)
         job = await self._collection(request, served)
-        note(resource=job.job_id.hex())
         created = location(
             served.task.configuration.leader_aggregator_endpoint,
             "collection_job",

@@ -31,17 +31,22 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of resource that can be read and deleted: its name, id type and missing problem."""
+    """A kind of resource that can be read and deleted: its name, id type and missing problem.
+
+    Spans name one unless its id is a secret.
+    """
 
     name: str
     identifier: type[Identifier]
     unknown: type[Problem]
+    is_secret: bool = False
 
     def id_of(self, request: Request) -> bytes:
         """Return the id in the request's path."""
         parameter = self.name.replace(" ", "_") + "_id"
         resource_id = id_of(request, self.identifier, parameter, self.unknown).value
-        note(resource=resource_id.hex())
+        if not self.is_secret:
+            note(resource=resource_id.hex())
         return resource_id
 
     def missing(self, served: ServedTask) -> Problem:
