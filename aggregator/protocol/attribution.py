@@ -54,13 +54,13 @@ def with_budget(task: Task, budget: int | None) -> Task:
     return task if budget is None else with_epsilon(task, Fraction(budget, MILLION))
 
 
-def with_epsilon(task: Task, epsilon: Fraction | None) -> Task:
+def with_epsilon(task: Task, epsilon: Fraction) -> Task:
     """Return the task with another epsilon; one without noise, where it changes nothing, as it is.
 
     Raises `TaskRefused` if it is larger than the task's, which is the most that we agreed to.
     """
     mechanism = task.policy.mechanism
-    if epsilon is None or not isinstance(mechanism, PureDpDiscreteLaplace):
+    if not isinstance(mechanism, PureDpDiscreteLaplace):
         return task
     if epsilon > mechanism.epsilon:
         raise TaskRefused(

@@ -18,10 +18,11 @@ from fractions import Fraction
 
 from aggregator.dap.problems import BudgetExceeded
 from aggregator.dp.composition import Bound, Releases, bounds
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.filters import Cost, Filter
 from aggregator.dp.group import Group
+from aggregator.dp.no_privacy import NoPrivacy
 from aggregator.dp.rationals import format_rational
-from aggregator.protocol.attribution import with_epsilon
 from aggregator.protocol.groups import cost_of_a_person, releases_of_a_person
 from aggregator.protocol.task import Task
 
@@ -76,11 +77,19 @@ def horizon(task: Task) -> int | None:
 
 
 def releases_at(task: Task, costs: Sequence[Cost | None]) -> list[Releases]:
-    """Return a task's releases at their costs, which differ only in a task of attribution."""
+    """Return a task's releases at their costs, which differ only in a task of attribution.
+
+    Some may be above what such a task costs now: its store was lost, and the journal knows them
+    from before a new agreement.
+    """
     if task.attribution is None:
         return [releases_of(task, len(costs))]
     counts = Counter(None if cost is None else cost.epsilon for cost in costs)
-    return [releases_of(with_epsilon(task, each), count) for each, count in counts.items()]
+    circuit = task.prio3.circuit
+    return [
+        Releases(NoPrivacy() if each is None else PureDpDiscreteLaplace(each), circuit, count)
+        for each, count in counts.items()
+    ]
 
 
 def task_bounds(

@@ -234,6 +234,15 @@ def test_a_ledger_adds_up_the_epsilon_of_each_collection() -> None:
     assert sum(each.count for each in releases) == 4
 
 
+def test_a_ledger_has_releases_of_before_another_agreement_at_what_they_cost() -> None:
+    """The journal brings them back, whatever the task would cost when it comes again."""
+    costs = [Cost(Fraction(5)), None, Cost(Fraction(1))]
+    for task in (TASK, EXACT):
+        releases = releases_at(task, costs)
+        assert [each.epsilon_at(Fraction(0)) for each in releases] == [5, None, 1]
+        assert [each.promises_nothing for each in releases] == [False, True, False]
+
+
 def test_a_collector_names_a_budget_that_is_one_and_that_it_agreed_to() -> None:
     named = {"start": 500, "end": 700}
     request = collection_request(TASK, {**named, "min_dp_budget": 500_000})
