@@ -132,7 +132,7 @@ COMPARED: dict[str, dict[str, str | None]] = {
         "service/web/body_budget.py take": _ROOM,
         "service/runtime/in_band.py _no_room": _ROOM,
     },
-    "Unauthorized": {"service/web/auth.py require_token": "no token, or a wrong one"},
+    "Unauthorized": {"service/web/auth.py check_token": "no token, or a wrong one"},
     "UnrecognizedAggregateShare": {"service/helper/routes.py Kind": "no such share"},
     "UnrecognizedAggregationJob": {"service/helper/routes.py Kind": "no such job"},
     "UnrecognizedCollectionJob": {
@@ -143,7 +143,7 @@ COMPARED: dict[str, dict[str, str | None]] = {
         "service/leader/uploads.py fail": _TASK,
         "service/runtime/runtime.py _learn": _TASK,
         "service/runtime/runtime.py public_task_in": _TASK,
-        "service/runtime/runtime.py task": _TASK,
+        "service/runtime/runtime.py task_in": _TASK,
         "service/web/messages.py task_id_of": _TASK,
         "service/web/aggregators.py _authorised": _TASK,
         "service/runtime/in_band.py check_id": "the header brings another task than the path names",
