@@ -179,7 +179,7 @@ class _Connection:
     def get_extra_info(self, name: str) -> object:
         """Return what `examination` asks for: the object of TLS, if there is one."""
         there = name == "ssl_object"
-        return self._stream.extra(TLSAttribute.ssl_object, None) if there else None  # noqa: S610
+        return self._stream.extra(TLSAttribute.ssl_object, None) if there else None  # noqa: S610  anyio's extra
 
 
 class _Body(httpx.AsyncByteStream):
