@@ -147,7 +147,10 @@ class AggregatorSettings(ServiceSettings):
         "only an operator adds tasks.",
     )
     verification_threads: int | None = Field(
-        None, ge=1, description="How many batches are verified at once; one per core if not given."
+        None,
+        ge=1,
+        description="How many batches are verified at once, each until its outcome is stored; one "
+        "per core if not given.",
     )
     traces_endpoint: OptionalUrl = Field(
         None,
