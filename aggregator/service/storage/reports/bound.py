@@ -20,7 +20,7 @@ then count one person, and Prio3 would verify two proofs with one nonce.
 from collections.abc import Collection, Container, Mapping, Sequence
 from enum import Enum, auto
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import bindparam, insert, update
 
 from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.batches import Batch
@@ -28,14 +28,13 @@ from aggregator.service.storage.batches.closed import drop, is_dropped
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports.counters import counted_reason
-from aggregator.service.storage.reports.ids import Room, let_in
+from aggregator.service.storage.reports.ids import Lookup, Room, let_in
 from aggregator.service.storage.reports.rejected import forget_rejected
 from aggregator.service.storage.reports.rejecting import reject_waiting
 from aggregator.service.storage.reports.waiting import waiting_in_batch
 
 _Key = tuple[int, bytes]
 _BOUND = tables.bound_reports
-_KEYS_PER_QUERY = 500
 
 
 class _Fate(Enum):
@@ -168,28 +167,16 @@ class _Fates:
 
 def _bound(tx: Transaction, task: int, keys: Collection[_Key]) -> dict[_Key, tuple[bytes, bytes]]:
     """Return to which batch ids are bound, and the hash of what their reports were."""
-    wanted = sorted(keys)
-    found: dict[_Key, tuple[bytes, bytes]] = {}
-    for start in range(0, len(wanted), _KEYS_PER_QUERY):
-        some = wanted[start : start + _KEYS_PER_QUERY]
-        place = {
-            "task": task,
-            "days": sorted({day for day, _ in some}),
-            "ids": sorted({report_id for _, report_id in some}),
-        }
-        for day, report_id, bucket, sha256 in tx.connection.execute(_LOOKING, place):
-            found[day, bytes(report_id)] = bytes(bucket), bytes(sha256)
-    return found
+    return {
+        (day, bytes(report_id)): (bytes(bucket), bytes(sha256))
+        for day, report_id, bucket, sha256 in _LOOKUP.rows(tx, task, keys)
+    }
 
 
 _BINDING = insert(_BOUND).values(
     {name: bindparam(name) for name in ("task", "day", "report_id", "bucket", "sha256")}
 )
-_LOOKING = select(_BOUND.c.day, _BOUND.c.report_id, _BOUND.c.bucket, _BOUND.c.sha256).where(
-    _BOUND.c.task == bindparam("task"),
-    _BOUND.c.day.in_(bindparam("days", expanding=True)),
-    _BOUND.c.report_id.in_(bindparam("ids", expanding=True)),
-)
+_LOOKUP = Lookup(_BOUND, _BOUND.c.bucket, _BOUND.c.sha256)
 _REBINDING = (
     update(_BOUND)
     .where(

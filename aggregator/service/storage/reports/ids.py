@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import Any, Self
 
-from sqlalchemy import ColumnElement, Select, Table, bindparam, select
+from sqlalchemy import Column, ColumnElement, Select, Table, bindparam, select
 from sqlalchemy.sql.dml import ReturningInsert
 
 from aggregator.dap.report_errors import ReportError
@@ -285,23 +285,51 @@ def _inserting(
     return inserting
 
 
-def _looking(table: Table, size: int) -> Callable[[Callable[[Table], Insert]], Select[Any]]:
-    """Return the builder of the statement that looks ids up."""
+def _looking(
+    table: Table, size: int, *columns: Column[Any]
+) -> Callable[[Callable[[Table], Insert]], Select[Any]]:
+    """Return the builder of the statement that looks columns up by ids; null where none is."""
 
     def looking(_insert: Callable[[Table], Insert]) -> Select[Any]:
-        of_ids, wanted = table.c, _each(table, size).subquery("wanted").c
-        # A subquery and no join: no plan then reads all of a task's ids.
-        found = select(of_ids.day).where(
-            of_ids.task == wanted.task,
-            of_ids.day == wanted.day,
-            of_ids.report_id == wanted.report_id,
-        )
-        return select(wanted.day, wanted.report_id, found.scalar_subquery())
+        of_ids = table.c
+        wanted = _each(table, size).subquery("wanted").c
+        # Subqueries and no join: no plan then reads all of a task's ids.
+        found = [
+            select(each)
+            .where(
+                of_ids.task == wanted.task,
+                of_ids.day == wanted.day,
+                of_ids.report_id == wanted.report_id,
+            )
+            .scalar_subquery()
+            for each in columns
+        ]
+        return select(wanted.day, wanted.report_id, *found)
 
     return looking
+
+
+class Lookup:
+    """Looks up what a table of ids has beside them, by many days and ids at once."""
+
+    def __init__(self, table: Table, *columns: Column[Any]) -> None:
+        """Look for these columns, the first of which is never null."""
+        self._looking = _looking(table, _DIGITS, *columns)
+
+    def rows(
+        self, tx: Transaction, task: int, keys: Iterable[tuple[int, bytes]]
+    ) -> list[Sequence[Any]]:
+        """Return a row of day, id and columns for each of the keys that is there."""
+        wanted = [_digits(day) + report_id for day, report_id in keys]
+        if not wanted:
+            return []
+        values = _Dated(None, _DIGITS).values(task, wanted)
+        return [row for row in tx.run(tx.prepared(self._looking), values) if row[2] is not None]
 
 
 _TABLES = (tables.report_ids, tables.aggregated_reports)
 _SIZES = (0, _DIGITS)
 _INSERTING = {(table.name, size): _inserting(table, size) for table in _TABLES for size in _SIZES}
-_LOOKING = {(table.name, size): _looking(table, size) for table in _TABLES for size in _SIZES}
+_LOOKING = {
+    (table.name, size): _looking(table, size, table.c.day) for table in _TABLES for size in _SIZES
+}

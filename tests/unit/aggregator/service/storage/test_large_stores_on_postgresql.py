@@ -10,6 +10,7 @@ import time
 import pytest
 from sqlalchemy import text
 
+from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.batches import Batch
 from aggregator.service.storage.batches.closed import mark_collected
 from aggregator.service.storage.engine import tables
@@ -18,12 +19,22 @@ from aggregator.service.storage.engine.states import AggregationJobState, BatchS
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.aggregation_jobs import create_aggregation_job
 from aggregator.service.storage.reports.claims import JobSize, claimable_reports
+from aggregator.service.storage.reports.groups import StoredReport
+from aggregator.service.storage.reports.reports import put_reports
 from aggregator.service.storage.tasks.garbage import collect_garbage
 from aggregator.service.storage.tasks.tasks import put_task
 from tests.support.clock import ManualClock
 from tests.support.engines import ON_POSTGRESQL
 from tests.support.patience import measured
-from tests.support.store import TASK_ID, keep_for_longest, leader_task, report_id, unit, units
+from tests.support.store import (
+    TASK_ID,
+    body_of,
+    keep_for_longest,
+    leader_task,
+    report_id,
+    unit,
+    units,
+)
 
 pytestmark = [ON_POSTGRESQL, pytest.mark.slow]
 
@@ -87,6 +98,36 @@ def test_the_keys_of_a_large_batch_are_destroyed_at_once(store: Database) -> Non
     assert store.run_sync("collect", lambda tx: collect(tx, units(1, ROWS))) < 12
     left = text("SELECT count(*) FROM bucket_key_slots")
     assert store.read_sync("left", lambda tx: tx.connection.execute(left).scalar_one()) == 0
+
+
+def put_bound_ids(tx: Transaction) -> None:
+    """Store the ids of a day's reports, all of one batch."""
+    ids = {"task": tx.task_key(TASK_ID), "day": 0}
+    rows = [{**ids, "report_id": report_id(number)} for number in range(ROWS)]
+    tx.insert_many(tx.insert(tables.report_ids), rows)
+    bound = {"bucket": bytes(32), "sha256": bytes(32)}
+    tx.insert_many(tx.insert(tables.bound_reports), [{**each, **bound} for each in rows])
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_replay_is_looked_up_among_bound_ids_without_a_look_at_all(
+    store: Database, *, is_known: bool
+) -> None:
+    """Whether the server knows of its tables, or has not looked at them since they were filled."""
+    again = [
+        StoredReport(report_id(number), b"\1" * 32, 0, body_of(number)) for number in range(100)
+    ]
+
+    def replay(tx: Transaction) -> int:
+        before = rows_read(tx)
+        told = put_reports(tx, TASK_ID, again, 10**6, digests=[bytes(32)] * len(again))
+        assert told == [ReportError.REPORT_REPLAYED] * len(again)
+        return rows_read(tx) - before
+
+    store.run_sync("ids", put_bound_ids)
+    if is_known:
+        store.run_sync("analyze", lambda tx: tx.connection.execute(text("ANALYZE")))
+    assert store.run_sync("replay", replay) < 20 * len(again)
 
 
 AGE = 1000
