@@ -118,10 +118,10 @@ def forget_ids(
         tx.connection.execute(changing.values(begun))
         return _START
     last = _forget_some(tx, ids, row.task, row.from_day, after)
-    beside = [tables.bound_reports]
-    if ids == tables.report_ids.name:
-        beside.append(tables.rejected_reports)
-    if any(_forget_beside(tx, table, row.task, row.from_day) for table in beside):
+    # What is bound has the same keys, so that it is deleted along.
+    bound = _forget_some(tx, tables.bound_reports.name, row.task, row.from_day, after)
+    last = min(filter(None, (last, bound)), default=None)
+    if ids == tables.report_ids.name and _forget_rejected(tx, row.task, row.from_day):
         return last or after
     if last is None:
         tx.connection.execute(changing.values(looked_on=today))
@@ -144,11 +144,13 @@ def _forget_some(tx: Transaction, ids: str, task: int, from_day: int, after: Pla
     return None if last is None else (last.day, last.report_id)
 
 
-def _forget_beside(tx: Transaction, table: Table, task: int, from_day: int) -> bool:
-    """Delete some rows of before a day about reports; return whether there may be more."""
-    old = (table.c.task == task, table.c.day < from_day)
-    some = table.c.report_id.in_(select(table.c.report_id).where(*old).limit(IDS_PER_STEP))
-    return tx.connection.execute(delete(table).where(*old, some)).rowcount >= IDS_PER_STEP
+def _forget_rejected(tx: Transaction, task: int, from_day: int) -> bool:
+    """Delete some reports that were rejected before a day; return whether there may be more."""
+    rejected = tables.rejected_reports
+    old = select(rejected.c.report_id).where(rejected.c.task == task, rejected.c.day < from_day)
+    some = rejected.c.report_id.in_(old.limit(IDS_PER_STEP))
+    of_task = delete(rejected).where(rejected.c.task == task, some)
+    return tx.connection.execute(of_task).rowcount == IDS_PER_STEP
 
 
 def _row(table: Table, place: Place) -> ColumnElement[tuple[int, bytes]]:

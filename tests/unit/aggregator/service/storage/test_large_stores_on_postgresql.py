@@ -6,6 +6,7 @@ The server plans by what it knows of its tables, which is what its own ANALYZE f
 import dataclasses
 import gc
 import time
+from functools import partial
 
 import pytest
 from sqlalchemy import text
@@ -18,8 +19,10 @@ from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.states import AggregationJobState, BatchState, ResourceState
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.aggregation_jobs import create_aggregation_job
+from aggregator.service.storage.reports import id_memory
 from aggregator.service.storage.reports.claims import JobSize, claimable_reports
 from aggregator.service.storage.reports.groups import StoredReport
+from aggregator.service.storage.reports.id_memory import Place, begin_memories, forget_ids
 from aggregator.service.storage.reports.reports import put_reports
 from aggregator.service.storage.tasks.garbage import collect_garbage
 from aggregator.service.storage.tasks.tasks import put_task
@@ -128,6 +131,29 @@ def test_a_replay_is_looked_up_among_bound_ids_without_a_look_at_all(
     if is_known:
         store.run_sync("analyze", lambda tx: tx.connection.execute(text("ANALYZE")))
     assert store.run_sync("replay", replay) < 20 * len(again)
+
+
+def test_steps_that_forget_ids_read_those_that_they_delete(
+    store: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(id_memory, "IDS_PER_STEP", 100)
+    while store.run_sync("begin", begin_memories):
+        pass
+    store.run_sync("ids", put_bound_ids)
+    store.run_sync("analyze", lambda tx: tx.connection.execute(text("ANALYZE")))
+    read = []
+
+    def forget(tx: Transaction, after: Place | None) -> Place | None:
+        before = rows_read(tx)
+        last = forget_ids(tx, "report_ids", TASK_ID, 5, after)
+        read.append(rows_read(tx) - before)
+        return last
+
+    place: Place | None = None
+    for _ in range(20):
+        place = store.run_sync("forget", partial(forget, after=place))
+    # The first one begins before all of them, and may read them all.
+    assert max(read[2:]) < 20 * id_memory.IDS_PER_STEP, read
 
 
 AGE = 1000
