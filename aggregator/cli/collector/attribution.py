@@ -200,9 +200,10 @@ async def _collect(
         handed_in = HandedIn(Collection(encode(request), job or ""), 0, {})
         if job is None:
             collection, _ = await collector.start(request)
+            # Before any report is bound to it: if we die, nobody else knows it.
+            print(f"prio: --job {collection.location}", file=sys.stderr, flush=True)
             handed_in = await fill(collector, collection, reports)
-            where = handed_in.collection.location
-            print(f"prio: handed in {len(reports):,} reports; --job {where}", file=sys.stderr)
+            print(f"prio: handed in {len(reports):,} reports", file=sys.stderr)
         for error, count in sorted(handed_in.refused.items()):
             print(f"prio: the leader refused {count:,}: {error}", file=sys.stderr)
         with anyio.move_on_after(seconds):
