@@ -3,7 +3,7 @@
 import pytest
 
 from aggregator.dap.times import DAY
-from aggregator.service.leader import uploads
+from aggregator.service.leader import upload_group
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports import past_units
 from aggregator.service.storage.reports.counters import PAST_UNITS, Stage, report_counts
@@ -25,7 +25,7 @@ async def test_a_helper_bounds_units_of_the_past_whatever_its_leader_lets_in(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(past_units, "MOST_UNITS", MOST)
-    monkeypatch.setattr(uploads, "past_before", lambda *_: b"")
+    monkeypatch.setattr(upload_group, "past_before", lambda *_: b"")
     long_ago, waited = NOW - 30 * DAY, NOW - 10 * DAY
     for number in range(SENT):
         for since in (long_ago, waited):

@@ -100,10 +100,10 @@ async def test_a_key_that_is_gone_is_refused_and_a_new_one_taken(pair: Pair) -> 
 async def test_settings_that_never_stand_still_are_answered_503_and_lose_nothing(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from aggregator.service.leader import uploads  # noqa: PLC0415  patched here
+    from aggregator.service.leader import upload_group  # noqa: PLC0415  patched here
 
     with monkeypatch.context() as patch:
-        patch.setattr(uploads, "settings_version", lambda _tx: -1)
+        patch.setattr(upload_group, "settings_version", lambda _tx: -1)
         assert (await upload(pair, [0])).status_code == 503
     assert counts(pair) == {}
     assert errors(await upload(pair, [0])) == []

@@ -38,7 +38,7 @@ from aggregator.dap.resources import Resource, media_type, resources_of
 from aggregator.errors import Abort, StoreError
 from aggregator.service.config import HelperSettings, LeaderSettings
 from aggregator.service.helper.routes import HelperResources
-from aggregator.service.leader import uploads as leader_uploads
+from aggregator.service.leader import upload_group
 from aggregator.service.leader.routes import LeaderResources
 from aggregator.service.leader.upload_checks import MAX_REPORTS
 from aggregator.service.runtime.verification import VerificationThreads
@@ -343,7 +343,7 @@ async def test_an_upload_whose_terms_change_again_and_again_leaves_nothing_behin
     knocked = Aggregator(pair, uploads)
     await knocked.prepare()
     versions = itertools.count(1000)
-    monkeypatch.setattr(leader_uploads, "settings_version", lambda _tx: next(versions))
+    monkeypatch.setattr(upload_group, "settings_version", lambda _tx: next(versions))
     changed = Knock("its terms change", 503, knocked.request(knocked.good))
     assert await left_by(knocked.app(), changed) == ""
     await pair.close()

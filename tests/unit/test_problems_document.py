@@ -140,7 +140,7 @@ COMPARED: dict[str, dict[str, str | None]] = {
         "service/leader/routes.py upload_to_job": "reports below no collection",
     },
     "UnrecognizedTask": {
-        "service/leader/uploads.py fail": _TASK,
+        "service/leader/upload_group.py fail": _TASK,
         "service/runtime/runtime.py _learn": _TASK,
         "service/runtime/runtime.py public_task_in": _TASK,
         "service/runtime/runtime.py task_in": _TASK,

@@ -12,10 +12,7 @@ request, their reports are already there.
 Source: DAP, "Uploading Reports".
 """
 
-import asyncio
 import dataclasses
-import hashlib
-import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -23,29 +20,21 @@ import anyio
 
 from aggregator.dap.ids import ReportId, TaskId
 from aggregator.dap.messages import ReportUploadStatus, UploadErrors
-from aggregator.dap.problems import UnrecognizedTask
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import StoreError
 from aggregator.failures import let_go
-from aggregator.protocol.permits import mark_of
-from aggregator.protocol.reports import Timely, report_sizes
-from aggregator.protocol.task import Task
+from aggregator.protocol.reports import Timely
 from aggregator.service.config import GROUP_REPORTS
 from aggregator.service.leader.upload_checks import NO_JOB, SHORT_BODY, Below, Moment, check_reports
+from aggregator.service.leader.upload_group import Upload, put_group, why_over
 from aggregator.service.leader.upload_log import UploadLog
 from aggregator.service.runtime import FairQueue, Runtime, Threads, UploadTerms
 from aggregator.service.runtime.report_ages import ReportAges
 from aggregator.service.storage.batches.closed import closed_to_uploads
 from aggregator.service.storage.engine.backends import Busy
 from aggregator.service.storage.engine.states import BatchState
-from aggregator.service.storage.engine.transaction import Transaction, UnknownTask
-from aggregator.service.storage.ledger.charges import is_used_up
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports.capacity import full_of_others, room_now
-from aggregator.service.storage.reports.counters import RELEASES_USED_UP, Stage, count_reports
-from aggregator.service.storage.reports.incoming import IncomingReports
-from aggregator.service.storage.reports.past_units import past_before
-from aggregator.service.storage.reports.permits import Presented, spend
-from aggregator.service.storage.reports.reports import Arriving, Over, begin_to_put, put_reports
 from aggregator.service.storage.tasks.version import SettingsChanged, settings_version
 from aggregator.service.telemetry.metrics import UPLOAD_GROUP_REPORTS
 
@@ -77,48 +66,6 @@ class Grouping:
     delay_seconds: float = 0.0
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class _Upload:
-    """Checked reports of one request and, once they are written, their outcomes.
-
-    Its caller is woken once they are written, or when it has to write the next group.
-    `version` is the settings version against which the request was checked; the transaction that
-    writes the request's first piece compares it.
-    """
-
-    task: Task
-    reports: IncomingReports
-    first_day: int
-    refused: Mapping[str, int]
-    version: int | None
-    terms: UploadTerms
-    outcomes: list[ReportError | None] | None = None
-    failure: StoreError | UnrecognizedTask | None = None
-    is_woken: bool = False
-    _wakes: asyncio.Future[None] | None = None  # made if its caller waits
-
-    @property
-    def is_done(self) -> bool:
-        """Whether it was written or has failed."""
-        return self.outcomes is not None or self.failure is not None
-
-    @property
-    def size(self) -> int:
-        """The bytes of its reports."""
-        return self.reports.size
-
-    async def wait(self) -> None:
-        """Wait until it is woken."""
-        self._wakes = asyncio.get_running_loop().create_future()
-        await self._wakes
-
-    def wake(self) -> None:
-        """Wake its caller, if it waits and was not cancelled."""
-        self.is_woken = True
-        if self._wakes is not None and not self._wakes.done():
-            self._wakes.set_result(None)
-
-
 class Uploads:
     """Takes the bodies of upload requests."""
 
@@ -139,7 +86,7 @@ class Uploads:
         self._runtime = runtime
         self._ages = ReportAges(max_age_seconds)
         self._threads = Threads(_THREADS)
-        self._waiting: FairQueue[_Upload] = FairQueue()
+        self._waiting: FairQueue[Upload] = FairQueue()
         self._log = UploadLog()
         self._last_moment: Moment | None = None
         self._is_writing = False
@@ -191,7 +138,7 @@ class Uploads:
         written: list[ReportError | None] = []
         version: int | None = terms.version
         for piece in checked.stored.pieces(self._grouping.reports, GROUP_SIZE):
-            upload = _Upload(task, piece, limit.first_day, refused, version, terms)
+            upload = Upload(task, piece, limit.first_day, refused, version, terms)
             written += await self._write(upload)
             refused, version = {}, None
         if written.count(None) == len(checked.ids):  # nearly always
@@ -220,7 +167,7 @@ class Uploads:
         def look(tx: Transaction) -> ReportError | None:
             if settings_version(tx) != terms.version:
                 raise SettingsChanged("tasks or keys have changed")
-            over = _over(tx, terms)
+            over = why_over(tx, terms)
             if over is not None:
                 return over.error
             state = closed_to_uploads(tx, task_id, [bucket], terms.others).state(bucket)
@@ -240,7 +187,7 @@ class Uploads:
         code = task.profile.code(task.profile.at_upload.get(why, why))
         return UploadErrors((ReportUploadStatus(ReportId.of_none(), code),))
 
-    async def _write(self, upload: _Upload) -> list[ReportError | None]:
+    async def _write(self, upload: Upload) -> list[ReportError | None]:
         """Store a piece of a request; return the outcomes of its reports (`put_reports`)."""
         if self._is_writing:
             await self._wait(upload)
@@ -257,7 +204,7 @@ class Uploads:
             raise upload.failure
         return upload.outcomes or []
 
-    async def _gather(self, upload: _Upload) -> None:
+    async def _gather(self, upload: Upload) -> None:
         """Wait for more uploads to join, if a delay is set and the group is not full yet."""
         if not self._grouping.delay_seconds:
             return
@@ -269,7 +216,7 @@ class Uploads:
                 await self._is_full.wait()
             self._is_full = None
 
-    async def _wait(self, upload: _Upload) -> None:
+    async def _wait(self, upload: Upload) -> None:
         """Wait until another request has written this piece, or it is this one's turn to write."""
         task = upload.task.task_id.value
         self._waiting.put(task, upload)
@@ -290,7 +237,7 @@ class Uploads:
         if self._waiting:
             self._waiting.take().wake()
 
-    async def _write_group(self, upload: _Upload) -> None:
+    async def _write_group(self, upload: Upload) -> None:
         """Write a piece together with those whose turn it is, or record on each why it failed."""
         group, size, reports = [upload], upload.size, len(upload.reports)
         tasks = {upload.task.task_id}
@@ -304,7 +251,7 @@ class Uploads:
         UPLOAD_GROUP_REPORTS.observe(reports)
         try:
             with self._ages.learning():
-                await self._runtime.database.run("upload", lambda tx: _put(tx, group))
+                await self._runtime.database.run("upload", lambda tx: put_group(tx, group))
             self._note_stored([each for each in group if each.failure is None])
         except StoreError as error:
             _fail(group, error)
@@ -315,157 +262,13 @@ class Uploads:
             for member in group:
                 member.wake()
 
-    def _note_stored(self, group: Sequence[_Upload]) -> None:
+    def _note_stored(self, group: Sequence[Upload]) -> None:
         reports = sum(len(upload.reports) for upload in group)
         if reports:
             tasks = {upload.task.task_id.value for upload in group}
             self._log.note(reports, len(group), tasks)
 
 
-def _fail(group: list[_Upload], failure: StoreError) -> None:
+def _fail(group: list[Upload], failure: StoreError) -> None:
     for upload in group:
         upload.outcomes, upload.failure = None, failure  # nothing was committed
-
-
-def _over(tx: Transaction, terms: UploadTerms) -> Over | None:
-    """Return why a task takes no new report, or None if it does.
-
-    An operator has ended it, or all that it may release is released. While a release is under way
-    it is not: it may fail.
-    """
-    if terms.is_ended:
-        return Over(ReportError.REPORT_DROPPED, ReportError.REPORT_DROPPED.draft_name)
-    most, why = terms.most_releases, ReportError.TASK_EXPIRED
-    if most is not None and is_used_up(tx, terms.task.task_id.value, most):
-        return Over(terms.task.profile.at_upload.get(why, why), RELEASES_USED_UP)
-    return None
-
-
-def _put(tx: Transaction, group: list[_Upload]) -> None:
-    """Store a group, except uploads checked against outdated settings, which are checked again."""
-    version = settings_version(tx)
-    for upload in group:
-        upload.failure = None  # set by an earlier attempt of this transaction
-        if upload.version not in (None, version):
-            upload.failure = SettingsChanged("tasks or keys have changed")
-    group = [upload for upload in group if upload.failure is None]
-    of_task: dict[bytes, list[_Upload]] = {}
-    for upload in group:
-        of_task.setdefault(upload.task.task_id.value, []).append(upload)
-    # Sorted: other processes write groups too, and all must take their tasks' locks in one order.
-    # The tasks of a domain of permits come together, since theirs are spent together.
-    units: dict[tuple[bytes, bool], list[_OfTask]] = {}
-    for task_id, uploads in sorted(of_task.items()):
-        permits = uploads[0].task.permits
-        unit = (task_id, False) if permits is None else (permits.domain, True)
-        units.setdefault(unit, []).append(_OfTask(uploads))
-    for (_, has_permits), tasks in sorted(units.items()):
-        if has_permits:
-            _put_permitted(tx, tasks)
-        else:
-            _put_plain(tx, tasks[0])
-
-
-@dataclasses.dataclass(slots=True)
-class _OfTask:
-    """The uploads of one task in a group."""
-
-    uploads: list[_Upload]
-    reports: IncomingReports = dataclasses.field(init=False)
-    first_day: int = dataclasses.field(init=False)
-
-    def __post_init__(self) -> None:
-        self.reports = IncomingReports.joined([upload.reports for upload in self.uploads])
-        self.first_day = min(upload.first_day for upload in self.uploads)
-
-    @property
-    def task(self) -> Task:
-        """The task."""
-        return self.uploads[0].task
-
-    def count_refused(self, tx: Transaction) -> None:
-        """Count the reports that were refused before the transaction."""
-        refused = Counter[str]()
-        for upload in self.uploads:
-            if upload.refused:
-                refused.update(upload.refused)
-        count_reports(tx, self.task.task_id.value, Stage.UPLOAD, refused)
-
-    def end(self, outcomes: Sequence[ReportError | None]) -> None:
-        """Tell each upload the outcomes of its reports."""
-        rest = iter(outcomes)
-        for upload in self.uploads:
-            upload.outcomes = list(itertools.islice(rest, len(upload.reports)))
-
-    def fail(self) -> None:
-        """Tell the uploads that the task was forgotten since they came; others are stored."""
-        for upload in self.uploads:
-            upload.outcomes = []
-            upload.failure = UnrecognizedTask("no such task here", self.task.task_id)
-
-
-def _put_plain(tx: Transaction, of_task: _OfTask) -> None:
-    """Store the reports of a task without permits."""
-    task = of_task.task
-    try:
-        outcomes = put_reports(
-            tx,
-            task.task_id.value,
-            of_task.reports,
-            task.max_reports,
-            task.smallest_batch,
-            of_task.first_day,
-            past_before(task, tx.now),
-            _over(tx, of_task.uploads[0].terms),
-            of_task.uploads[0].terms.others,
-            [hashlib.sha256(each.body).digest() for each in of_task.reports]
-            if task.batching.collector_selects
-            else None,
-        )
-        of_task.count_refused(tx)
-    except UnknownTask:
-        of_task.fail()
-    else:
-        of_task.end(outcomes)
-
-
-def _put_permitted(tx: Transaction, tasks: Sequence[_OfTask]) -> None:
-    """Store the reports of tasks with one domain of permits, which are spent at once."""
-    begun: list[tuple[_OfTask, Arriving]] = []
-    presented: list[Presented] = []
-    for each in tasks:
-        task, task_id = each.task, each.task.task_id.value
-        try:
-            arriving = begin_to_put(
-                tx,
-                task_id,
-                each.reports,
-                task.max_reports,
-                task.smallest_batch,
-                past_before(task, tx.now),
-                _over(tx, each.uploads[0].terms),
-                each.uploads[0].terms.others,
-            )
-        except UnknownTask:
-            each.fail()
-            continue
-        head = report_sizes(task).head
-        marks = [mark_of(task_id, begins) for begins in each.reports.heads(head)]
-        begun.append((each, arriving))
-        presented.append(
-            Presented(
-                arriving.arrivals,
-                marks,
-                task.permit_window,
-                arriving.closed,
-                arriving.room,
-                is_signed=task.issuer_keys is not None,
-            )
-        )
-    permits = tasks[0].task.permits
-    if permits is None or not begun:
-        return
-    admitted = spend(tx, permits, presented)
-    for (each, arriving), errors in zip(begun, admitted, strict=True):
-        each.end(arriving.put(tx, errors))
-        each.count_refused(tx)
