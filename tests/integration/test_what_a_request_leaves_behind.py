@@ -52,6 +52,7 @@ from aggregator.service.web.app import create_app
 from aggregator.service.web.messages import MAX_SHORT_MESSAGE
 from aggregator.steward.planner.routes import PATH as PLANNER
 from tests.support import hostile, raw_requests
+from tests.support.bundles import Site
 from tests.support.collector_service import BEARER, TOKEN, CollectorService
 from tests.support.look import Page
 from tests.support.pair import COLLECTOR_TOKEN, LEADER_TOKEN, NOW, Pair, Service, nothing_happens
@@ -170,7 +171,10 @@ class Aggregator:
         """Make a good request, and those that only this resource refuses."""
         pair, framing = self.pair, self.pair.task.profile.framing
         name = self.resource.name
-        if name == "reports":
+        if self.resource.request == UploadRequest.message:
+            if name == "reports_of_job":
+                self.path = urlsplit(await Site(pair).begin()).path
+                self.path = self.path.replace("collection_jobs", "reports")
             reports = await pair.reports([0] * 40)
             whole = [encode(each) for each in reports]
             self.good = b"".join(whole)
@@ -230,7 +234,8 @@ async def knocked(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
     resource: Resource = request.param
     profile = {"profile": "janus"} if resource.method == "PUT" else {}
     vdaf = {"type": "Prio3Histogram", "length": 256, "chunk_length": 16}
-    pair = Pair(tmp_path, make_task(vdaf, max_reports=100_000, **profile))
+    mode = {"batch_mode": "collector_selected"} if resource.name == "reports_of_job" else {}
+    pair = Pair(tmp_path, make_task(vdaf, max_reports=100_000, **profile, **mode))
     await pair.provision()
     made = Aggregator(pair, resource)
     await made.prepare()
