@@ -43,8 +43,9 @@ def test_a_job_is_named_before_any_report_is_bound_to_it(
     monkeypatch.setattr(collect, "TaskCollector", Leader)
     monkeypatch.setattr(bundles, "fill", killed)
     party: Any = SimpleNamespace(database=None, settings=None)
+    task: Any = None
     request = CollectionJobReq(CollectorSelectedQuery(), extensions=min_dp_budget(1))
-    asking: Any = attribution._AtLeader(party, SimpleNamespace(), "token")  # type: ignore[arg-type]
+    asking = attribution._AtLeader(party, task, "token")
     with pytest.raises(Killed):
         anyio.run(attribution._collect, asking, request, [], None, 1.0)
     assert f"--job {WHERE}" in capsys.readouterr().err
