@@ -19,7 +19,7 @@ from aggregator.protocol.reports import MAX_AGE_SECONDS
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_to_toml
 from aggregator.service.config import GROUP_REPORTS
-from aggregator.service.leader import job_creator, uploads
+from aggregator.service.leader import job_creator, upload_group, uploads
 from aggregator.service.leader.collections import CollectionDriver
 from aggregator.service.leader.job_creator import JobCreator
 from aggregator.service.leader.job_driver import JobDriver
@@ -255,7 +255,7 @@ async def test_a_transaction_locks_a_bounded_number_of_tasks(
         return put_reports(tx, task_id, *more)
 
     kept: list[Transaction] = []  # whose ids are not used again
-    monkeypatch.setattr(uploads, "put_reports", noted)
+    monkeypatch.setattr(upload_group, "put_reports", noted)
     tasks = [
         make_task(privacy=LAPLACE, id=str(TaskId(number.to_bytes(32, "big"))))
         for number in range(3 * uploads.GROUP_TASKS)

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("engine")
 MOMENTS = ("before commit", "committed")
 UPLOADS = ("create collection job", "upload", "note upload", "close collection job")
 JOBS = (
-    "create aggregation job",
+    "create aggregation jobs",
     "lease aggregation jobs",
     "store aggregation request",
     "finish aggregation job",

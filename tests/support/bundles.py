@@ -134,7 +134,7 @@ class Site:
         body: bytes = b"",
         token: str | None = None,
     ) -> Answer:
-        for _ in range(4):
+        for _ in range(20):  # by chance the leader may die at several in a row
             try:
                 return await self.pair.send(method, url, message, body, token)
             except httpx.TransportError:
