@@ -14,7 +14,7 @@ from contextlib import suppress
 import httpx
 
 from aggregator.codec import DecodeError, Message, Reader, decode, encode
-from aggregator.dap.attribution import Attribution, asked_budget, min_dp_budget
+from aggregator.dap.attribution import Attribution, asked_budget, min_dp_budget, privacy_budget
 from aggregator.dap.auth import bearer_token
 from aggregator.dap.dialect import WITH_LENGTHS
 from aggregator.dap.hpke import (
@@ -24,10 +24,12 @@ from aggregator.dap.hpke import (
     generate_keypair,
     open_,
 )
-from aggregator.dap.ids import TaskId, decode_base64url, encode_base64url
+from aggregator.dap.ids import ReportId, TaskId, decode_base64url, encode_base64url
 from aggregator.dap.messages import (
     CollectionJobReq,
     LeaderSelectedQuery,
+    Report,
+    ReportMetadata,
     UploadedReport,
     UploadRequest,
 )
@@ -66,7 +68,6 @@ from aggregator.vdaf.ping_pong import decode as decode_ping_pong
 from aggregator.vdaf.ping_pong import encode as encode_ping_pong
 from tests.support.dap_messages import SAMPLES
 from tests.support.entropy import SeededEntropy
-from tests.support.reports import make_reports
 from tests.support.tasks import ATTRIBUTION, LAPLACE, make_task
 
 Decoder = Callable[[bytes], object]
@@ -314,11 +315,17 @@ def _samples(kind: type[Message]) -> list[bytes]:
 
 
 def _reports() -> list[bytes]:
-    """Return a report of each of the sizes."""
-    config, time, entropy = KEYPAIR.config, TASK.time(0), SeededEntropy(b"reports")
+    """Return a report of each of the sizes, which opens to nothing: no seed may take a kernel."""
     return [
-        encode(make_reports(task, config, config, [1], time, entropy, budget=budget)[0])
-        for task, budget in ((TASK, None), (PAID, 500_000))
+        encode(
+            Report(
+                ReportMetadata(ReportId(bytes(16)), TASK.time(0), extensions),
+                bytes(sizes.public_share),
+                HpkeCiphertext(7, bytes(32), bytes(sizes.leader_payload)),
+                HpkeCiphertext(7, bytes(32), bytes(sizes.helper_payload)),
+            )
+        )
+        for sizes, extensions in zip(ALL_SIZES, ((), privacy_budget(500_000)), strict=True)
     ]
 
 
