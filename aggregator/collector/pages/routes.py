@@ -57,8 +57,11 @@ from aggregator.service.web.pages.html import tag
 HOME = (("/", "Overview"), ("/docs", "For programs"))
 """The first links of the navigation."""
 
-MOST_BUNDLE_BYTES = 32 * 2**20
-"""The largest file of reports that a form may hand in; the command takes any."""
+MOST_BUNDLE_BYTES = 8 * 2**20
+"""The largest form with a file of reports; reading one may take twenty times the memory.
+
+The command takes files of any size.
+"""
 
 Read = Callable[[Transaction], View]
 
