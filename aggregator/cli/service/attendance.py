@@ -36,7 +36,7 @@ class Duties(TypedDict):
     began: float
 
 
-def duties_of(part: Part, *, serve: bool = True, work: bool) -> Duties:
+def duties_of(part: Part, *, serve: bool, work: bool) -> Duties:
     """Return what a process of a service that serves, works or does both does of it.
 
     Of several processes that do both, every other one only works: while it opens reports it holds

@@ -41,20 +41,20 @@ def leader_serve(
 ) -> None:
     """Take uploads and collection requests."""
     from aggregator.cli.service.reading import Reading
-    from aggregator.cli.service.services import serve_leader
+    from aggregator.cli.service.services import run_leader
     from aggregator.service.config import LeaderSettings
 
-    serve_leader(Reading(LeaderSettings, config), work=work, processes=processes)
+    run_leader(Reading(LeaderSettings, config), work=work, processes=processes)
 
 
 @leader.command("work")
 def leader_work(config: Config = None, *, processes: Processes = None) -> None:
     """Drive aggregation and collection jobs; any number of such processes may run."""
     from aggregator.cli.service.reading import Reading
-    from aggregator.cli.service.services import work_leader
+    from aggregator.cli.service.services import run_leader
     from aggregator.service.config import LeaderSettings
 
-    work_leader(Reading(LeaderSettings, config), processes=processes)
+    run_leader(Reading(LeaderSettings, config), serve=False, work=True, processes=processes)
 
 
 @helper.callback()
@@ -76,17 +76,17 @@ def helper_serve(
 ) -> None:
     """Answer the leader and hand out HPKE configurations."""
     from aggregator.cli.service.reading import Reading
-    from aggregator.cli.service.services import serve_helper
+    from aggregator.cli.service.services import run_helper
     from aggregator.service.config import HelperSettings
 
-    serve_helper(Reading(HelperSettings, config), work=work, processes=processes)
+    run_helper(Reading(HelperSettings, config), work=work, processes=processes)
 
 
 @helper.command("work")
 def helper_work(config: Config = None, *, processes: Processes = None) -> None:
     """Answer the jobs that a helper with `defer_jobs` has deferred; any number may run."""
     from aggregator.cli.service.reading import Reading
-    from aggregator.cli.service.services import work_helper
+    from aggregator.cli.service.services import run_helper
     from aggregator.service.config import HelperSettings
 
-    work_helper(Reading(HelperSettings, config), processes=processes)
+    run_helper(Reading(HelperSettings, config), serve=False, work=True, processes=processes)

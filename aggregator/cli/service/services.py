@@ -1,7 +1,6 @@
 """Builds an aggregator from its parts, and rebuilds it when it reads its settings again."""
 
 import dataclasses
-import math
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -76,50 +75,32 @@ WARMING_SECONDS = 1
 """How soon a service that could not read its tasks tries again to compile their kernels."""
 
 
-def serve_leader(
-    reading: Reading[LeaderSettings], *, work: bool, processes: int | None = None
+def run_leader(
+    reading: Reading[LeaderSettings], *, serve: bool = True, work: bool, processes: int | None
 ) -> None:
-    """Run the leader's application, and with `work` its workers."""
+    """Run the leader's application, its workers, or both, and its health listener if it has one."""
     start(
         reading,
-        lambda read, part, check: _leader(read, check=check, **duties_of(part, work=work)),
+        lambda read, part, check: _leader(
+            read, check=check, **duties_of(part, serve=serve, work=work)
+        ),
         processes,
+        is_open=serve,
         verifies=work,
     )
 
 
-def work_leader(reading: Reading[LeaderSettings], *, processes: int | None = None) -> None:
-    """Run the leader's workers, and the health listener if there is one."""
-    start(
-        reading,
-        lambda read, part, check: _leader(
-            read, check=check, **duties_of(part, serve=False, work=True)
-        ),
-        processes,
-        is_open=False,
-    )
-
-
-def serve_helper(
-    reading: Reading[HelperSettings], *, work: bool = False, processes: int | None = None
+def run_helper(
+    reading: Reading[HelperSettings], *, serve: bool = True, work: bool, processes: int | None
 ) -> None:
-    """Run the helper's application, and with `work` its workers."""
-    start(
-        reading,
-        lambda read, part, check: _helper(read, check=check, **duties_of(part, work=work)),
-        processes,
-    )
-
-
-def work_helper(reading: Reading[HelperSettings], *, processes: int | None = None) -> None:
-    """Run the helper's workers, and the health listener if there is one."""
+    """Run the helper's application, its workers, or both, and its health listener if it has one."""
     start(
         reading,
         lambda read, part, check: _helper(
-            read, check=check, **duties_of(part, serve=False, work=True)
+            read, check=check, **duties_of(part, serve=serve, work=work)
         ),
         processes,
-        is_open=False,
+        is_open=serve,
     )
 
 
@@ -213,9 +194,9 @@ async def _leader(
     *,
     serve: bool,
     work: bool,
-    others: frozenset[Duty] = frozenset(),
-    began: float = -math.inf,
-    check: StoreCheck | None = None,
+    others: frozenset[Duty],
+    began: float,
+    check: StoreCheck | None,
 ) -> AsyncIterator[Service]:
     shown = shown_duties(others, serve=serve, work=work)
     async with (
@@ -254,9 +235,9 @@ async def _helper(
     *,
     serve: bool,
     work: bool,
-    others: frozenset[Duty] = frozenset(),
-    began: float = -math.inf,
-    check: StoreCheck | None = None,
+    others: frozenset[Duty],
+    began: float,
+    check: StoreCheck | None,
 ) -> AsyncIterator[Service]:
     # What was put off before `defer_jobs` was changed is answered.
     works_too = work or not settings.defer_jobs

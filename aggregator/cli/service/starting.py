@@ -48,7 +48,7 @@ itself."""
 def start(
     reading: Reading[S],
     opening: Callable[[S, Part, StoreCheck | None], Opening],
-    processes: int | None = 1,
+    processes: int | None,
     *,
     is_open: bool = True,
     verifies: bool = True,

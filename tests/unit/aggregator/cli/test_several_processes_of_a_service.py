@@ -139,9 +139,15 @@ def test_of_several_processes_none_that_serves_opens_reports(
         assert shown == ({Duty.SERVE, Duty.WORK} if is_working else {Duty.SERVE})
 
     def run(
-        reading: Reading[LeaderSettings], opening: object, count: int | None, *, verifies: bool
+        reading: Reading[LeaderSettings],
+        opening: object,
+        count: int | None,
+        *,
+        is_open: bool,
+        verifies: bool,
     ) -> None:
         assert callable(opening)
+        assert is_open
         assert verifies == work
         assert count == of
         for number in range(of):
@@ -152,5 +158,5 @@ def test_of_several_processes_none_that_serves_opens_reports(
     config = tmp_path / "service.toml"
     config.write_text('service.role = "leader"\nservice.database = "store.sqlite"\n')
     is_working = work
-    services.serve_leader(Reading(LeaderSettings, config), work=work, processes=of)
+    services.run_leader(Reading(LeaderSettings, config), work=work, processes=of)
     assert roles == expected
