@@ -1,8 +1,8 @@
-"""Hands in a bundle of reports below a collection job of its own, and waits for the sum.
+"""Hands in a bundle of reports below a collection job of its own.
 
     collection, _ = await collector.start(collection_request(task, {"min_dp_budget": 500_000}))
     handed_in = await fill(collector, collection, reports)
-    result = await wait_for(collector, collection)
+    result = await collector.wait_for(collection)
 
 An equal request gets the same job until its first report, so no two should be begun at once.
 
@@ -16,8 +16,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from aggregator.codec import DecodeError, decode
-from aggregator.collector.collect import POLL_SECONDS, Collection, Pending, TaskCollector
-from aggregator.collector.results.result import Result
+from aggregator.collector.collect import POLL_SECONDS, Collection, TaskCollector
 from aggregator.dap.messages import Report, UploadRequest
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import ParameterError, PeerError
@@ -96,10 +95,3 @@ async def _filled(
             break
     final.update([_EARLY] * len(waiting))
     return final
-
-
-async def wait_for(collector: TaskCollector, collection: Collection) -> Result:
-    """Wait until a bundle has its result; raises what `TaskCollector.poll` raises."""
-    while isinstance(state := await collector.poll(collection), Pending):
-        await collector.sleep(state.retry_after)
-    return state

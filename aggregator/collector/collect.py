@@ -131,6 +131,11 @@ class TaskCollector:
         """Ask for the state of a collection; raises as `start` does."""
         return self._opened(collection, await self._look(collection))
 
+    async def wait_for(self, collection: Collection) -> Result:
+        """Wait until a collection has its result, however long; raises as `start` does."""
+        sealed = await self._ended(collection, await self._look(collection))
+        return self._open(collection, sealed)
+
     async def forget(self, collection: Collection) -> None:
         """Tell the leader that the result is safe. Its batch cannot be collected again.
 
@@ -190,11 +195,7 @@ class TaskCollector:
         Raises `PeerRefused`, `PeerUnreachable` or `CollectionTimeout`, as `collect` does.
         """
         with anyio.move_on_after(timeout_seconds):
-            collection, state = await self._ask(request)
-            while isinstance(state, Pending):
-                await self.sleep(state.retry_after)
-                state = await self._look(collection)
-            return state
+            return await self._ended(*await self._ask(request))
         raise CollectionTimeout(f"the batch was not ready in {duration(timeout_seconds)}")
 
     async def _ask(
@@ -224,13 +225,22 @@ class TaskCollector:
         )
         return _sealed(answer)
 
+    async def _ended(
+        self, collection: Collection, state: CollectionJobResp | Pending
+    ) -> CollectionJobResp:
+        while isinstance(state, Pending):
+            await self.sleep(state.retry_after)
+            state = await self._look(collection)
+        return state
+
     def _opened(
         self, collection: Collection, state: CollectionJobResp | Pending
     ) -> Result | Pending:
-        if isinstance(state, Pending):
-            return state
+        return state if isinstance(state, Pending) else self._open(collection, state)
+
+    def _open(self, collection: Collection, sealed: CollectionJobResp) -> Result:
         request = decode(CollectionJobReq, collection.request)
-        return open_result(self._task, self._keypair, request, state)
+        return open_result(self._task, self._keypair, request, sealed)
 
 
 def _sealed(answer: Answer) -> CollectionJobResp | Pending:

@@ -188,7 +188,7 @@ async def _collect(
     import anyio
 
     from aggregator.codec import encode
-    from aggregator.collector.bundles import HandedIn, fill, wait_for
+    from aggregator.collector.bundles import HandedIn, fill
     from aggregator.collector.collect import Collection, TaskCollector
     from aggregator.collector.keys import keypair_of
     from aggregator.service.transport.client import client_of
@@ -207,6 +207,6 @@ async def _collect(
         for error, count in sorted(handed_in.refused.items()):
             print(f"prio: the leader refused {count:,}: {error}", file=sys.stderr)
         with anyio.move_on_after(seconds):
-            return handed_in, await wait_for(collector, handed_in.collection)
+            return handed_in, await collector.wait_for(handed_in.collection)
     print(f"prio: there was no result in {duration(seconds)}; --job waits on", file=sys.stderr)
     return handed_in, None
