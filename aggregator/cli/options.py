@@ -74,6 +74,22 @@ EnvironmentProxy = Annotated[
     ),
 ]
 
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+CollectorConfig = Annotated[
+    str, typer.Option(help="The output of `prio collector config` at the collector.")
+]
+
+NewFolder = Annotated[
+    Path, typer.Option(help="The folder for the files, which must not exist yet.")
+]
+
+OutFile = Annotated[
+    Path | None, typer.Option(help="The file to write; without it, standard output.")
+]
+
+Timeout = Annotated[float, typer.Option(help="How many seconds to wait for the result.")]
+
 Config = Annotated[
     Path | None,
     typer.Option(

@@ -1,18 +1,16 @@
 """`prio client-module`: the browser's module in one file."""
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from aggregator.cli.options import OutFile
 from aggregator.errors import ParameterError
 
 
 def client_module(
-    out: Annotated[
-        Path | None, typer.Option(help="The file to write; without it, standard output.")
-    ] = None,
+    out: OutFile = None,
     survey: Annotated[
         bool, typer.Option("--survey", help="The part for surveys, which imports ./prio.js.")
     ] = False,

@@ -4,7 +4,9 @@ import dataclasses
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import PeerError
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from aggregator.client.bulk import Uploaded
     from aggregator.client.stdlib_sender import HttpSender
     from aggregator.protocol.task import Task
+
+PerRequest = Annotated[int, typer.Option(min=1, help="How many reports one request carries.")]
 
 _MOST_BYTES = 2**40
 

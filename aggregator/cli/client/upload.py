@@ -10,6 +10,7 @@ import typer
 
 from aggregator.cli import faults
 from aggregator.cli.client.sending import (
+    PerRequest,
     check_sent,
     note_others,
     outbox_in,
@@ -24,7 +25,7 @@ from aggregator.cli.client.table_options import (
     Sheet,
     TableOptions,
 )
-from aggregator.cli.options import EnvironmentProxy, InsecureHttp, WhichTask, parse_time
+from aggregator.cli.options import AsJson, EnvironmentProxy, InsecureHttp, WhichTask, parse_time
 from aggregator.cli.requirements import takes_requirements
 from aggregator.client.sender import REPORTS_PER_REQUEST
 from aggregator.errors import ParameterError
@@ -73,9 +74,7 @@ def upload(
             "with --state and --person-column if the task has windows."
         ),
     ] = None,
-    per_request: Annotated[
-        int, typer.Option(min=1, help="How many reports one request carries.")
-    ] = REPORTS_PER_REQUEST,
+    per_request: PerRequest = REPORTS_PER_REQUEST,
     person_column: Annotated[
         str | None,
         typer.Option(
@@ -105,7 +104,7 @@ def upload(
     requirements: "Requirements",
     insecure_http: InsecureHttp = False,
     environment_proxy: EnvironmentProxy = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Shard, seal and upload measurements, one report each.
 

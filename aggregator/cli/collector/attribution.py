@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aggregator.cli import faults
-from aggregator.cli.options import Config, OfProfile, TaskArgument, TaskCommand
+from aggregator.cli.options import (
+    AsJson,
+    CollectorConfig,
+    Config,
+    NewFolder,
+    OfProfile,
+    TaskArgument,
+    TaskCommand,
+    Timeout,
+)
 from aggregator.errors import ParameterError
 from aggregator.service.config.constants import WAIT_SECONDS
 
@@ -37,12 +46,10 @@ _MAX_REPORTS = 1_000_000
 
 @app.command()
 def new(
-    out: Annotated[Path, typer.Option(help="The folder for the files, which must not exist yet.")],
+    out: NewFolder,
     leader: Annotated[str, typer.Option(help="The leader's URL, as browsers write it.")],
     helper: Annotated[str, typer.Option(help="The helper's URL, as browsers write it.")],
-    collector_config: Annotated[
-        str, typer.Option(help="The output of `prio collector config` at the collector.")
-    ],
+    collector_config: CollectorConfig,
     length: Annotated[int, typer.Option(min=1, help="The size of the histogram.")],
     max_value: Annotated[
         int, typer.Option(min=1, help="The most that the entries of one histogram add up to.")
@@ -112,10 +119,8 @@ def collect(
         str | None,
         typer.Option(help="Wait for the job that an interrupted call has named, without files."),
     ] = None,
-    timeout: Annotated[
-        float, typer.Option(help="How many seconds to wait for the result.")
-    ] = WAIT_SECONDS,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    timeout: Timeout = WAIT_SECONDS,
+    as_json: AsJson = False,
 ) -> None:
     """Hand in a bundle of reports and print their noised histogram with its error bars.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aggregator.cli import faults
-from aggregator.cli.options import Config, TaskArgument, parse_time
+from aggregator.cli.options import AsJson, Config, TaskArgument, Timeout, parse_time
 from aggregator.collector.results.post_processing import Rule
 from aggregator.errors import ParameterError
 from aggregator.service.config.constants import WAIT_SECONDS
@@ -64,10 +64,8 @@ def collect(
             "--now", help="Collect an interval that is not over. Its later reports are refused."
         ),
     ] = False,
-    timeout: Annotated[
-        float, typer.Option(help="How many seconds to wait for the result.")
-    ] = WAIT_SECONDS,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    timeout: Timeout = WAIT_SECONDS,
+    as_json: AsJson = False,
 ) -> None:
     """Collect a batch and print the result with its error bars.
 

@@ -19,7 +19,7 @@ from aggregator.cli.local.costs import Costs, exchange_seconds
 from aggregator.cli.local.load_ids import fill_stores
 from aggregator.cli.local.load_permits import Permits, given_out, keys_of, task_tables
 from aggregator.cli.local.load_stack import Stack, check_here, running_stack, started_stack
-from aggregator.cli.options import Up
+from aggregator.cli.options import AsJson, Up
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
 
@@ -96,7 +96,7 @@ def load(
         ),
     ] = 0,
     up: Up = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure what reports cost here: real ones, to services on this machine, to the result.
 

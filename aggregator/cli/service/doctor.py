@@ -12,7 +12,7 @@ import typer
 
 import aggregator
 from aggregator.cli import faults
-from aggregator.cli.options import Config
+from aggregator.cli.options import AsJson, Config
 from aggregator.errors import ParameterError, PeerError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def doctor(
             help="The file that the other operator's --ours printed, to compare with our side.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Examine another aggregator: TLS, clocks, keys, limits, and the tasks shared with it.
 

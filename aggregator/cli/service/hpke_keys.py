@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aggregator.cli.options import Config
+from aggregator.cli.options import AsJson, Config
 from aggregator.errors import ParameterError
 from aggregator.written_times import utc_text
 
@@ -39,7 +39,7 @@ def new(config: Config = None) -> None:
 @app.command("list")
 def list_keys(
     config: Config = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print the ids of the HPKE key pairs, newest first, and what they are still needed for."""
     from aggregator.cli.service.parties import open_aggregator

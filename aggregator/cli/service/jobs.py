@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aggregator.cli import faults
-from aggregator.cli.options import Config, not_yet, parse_time
+from aggregator.cli.options import AsJson, Config, not_yet, parse_time
 from aggregator.errors import ParameterError
 from aggregator.written_times import utc_text
 
@@ -33,7 +33,6 @@ JobArgument = Annotated[
         help="The job's id, as in `prio job list` and in logs, or the SHA-256 of its request.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 TaskOption = Annotated[str | None, typer.Option(help="Only the task with this id.")]
 BatchOption = Annotated[
     str | None,
@@ -46,7 +45,10 @@ BatchOption = Annotated[
 
 @app.command("list")
 def list_(
-    config: Config = None, task: TaskOption = None, batch: BatchOption = None, as_json: Json = False
+    config: Config = None,
+    task: TaskOption = None,
+    batch: BatchOption = None,
+    as_json: AsJson = False,
 ) -> None:
     """Print every waiting job with its reason; with --batch, the jobs that a batch counts."""
     from aggregator.cli.service.job_comparison import counted_in
@@ -128,7 +130,7 @@ def compare(
         ),
     ],
     config: Config = None,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Name the jobs of a batch that the two aggregators have counted differently."""
     from aggregator.cli.service import job_comparison

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aggregator.cli.options import Config
+from aggregator.cli.options import AsJson, Config
 from aggregator.untrusted_text import escaped
 from aggregator.written_times import utc_text
 
@@ -38,7 +38,7 @@ def ledger(
     show_all: Annotated[
         bool, typer.Option("--all", help="Print the bound of every theorem, not only the smallest.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print every release with its cost, and what is left of each task's budget.
 

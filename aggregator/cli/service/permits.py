@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aggregator.cli.options import Config
+from aggregator.cli.options import AsJson, Config
 from aggregator.errors import ParameterError
 from aggregator.written_times import IN_UTC
 
@@ -66,7 +66,7 @@ def add(file: ListFile, config: Config = None) -> None:
 def count(
     file: TaskFile,
     config: Config = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print how many permits each window has, and how many were spent.
 

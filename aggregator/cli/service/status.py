@@ -5,12 +5,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from aggregator.cli import faults
-from aggregator.cli.options import Config, not_yet
+from aggregator.cli.options import AsJson, Config, not_yet
 from aggregator.errors import ParameterError
 from aggregator.untrusted_text import escaped
 from aggregator.written_times import duration
@@ -27,7 +25,7 @@ Details = Mapping[str, Any]
 
 def status(
     config: Config = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print whether this party runs and its work moves, what waits and why; status 1 if not.
 

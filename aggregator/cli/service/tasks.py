@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aggregator.cli.options import (
+    AsJson,
+    CollectorConfig,
     Config,
     InsecureHttp,
+    NewFolder,
     OfProfile,
     TaskArgument,
     TaskCommand,
@@ -39,13 +42,11 @@ MAX_DAYS = MAX_SECONDS // DAY
 @app.command()
 @takes_parameters
 def new(
-    out: Annotated[Path, typer.Option(help="The folder for the files, which must not exist yet.")],
+    out: NewFolder,
     vdaf: Annotated[str, typer.Option(help=f"Type of measurement: {CIRCUITS}.")],
     leader: Annotated[str, typer.Option(help="The leader's URL.")],
     helper: Annotated[str, typer.Option(help="The helper's URL.")],
-    collector_config: Annotated[
-        str, typer.Option(help="The output of `prio collector config` at the collector.")
-    ],
+    collector_config: CollectorConfig,
     min_batch_size: Annotated[
         int, typer.Option(help="The fewest reports that are released together.")
     ],
@@ -223,7 +224,7 @@ app.command(cls=TaskCommand)(bring)
 @app.command("list")
 def list_(
     config: Config = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print the tasks that this party takes part in, one per line, each with its state."""
     from aggregator.cli.service.parties import open_party

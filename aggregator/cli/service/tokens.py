@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aggregator.cli.options import Config, TaskArgument, TaskCommand
+from aggregator.cli.options import AsJson, Config, TaskArgument, TaskCommand
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
 from aggregator.written_times import utc_text
@@ -52,7 +52,7 @@ def new(task_id: TaskArgument, config: Config = None) -> None:
 def list_(
     task_id: TaskArgument,
     config: Config = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print the names of the tokens that this party's caller may use, and until when."""
     from aggregator.cli.service.parties import open_aggregator, task_id_of

@@ -13,6 +13,7 @@ import typer
 
 from aggregator.cli.faults import reported
 from aggregator.cli.steward.audit_pair import pair
+from aggregator.cli.steward.plan_options import Json
 from aggregator.cli.types import (
     Circuit,
     Mechanism,
@@ -48,7 +49,7 @@ def self_test(
         int | None,
         typer.Option(help="How many processes run at once; one per processor by default.", min=1),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    json: Json = False,
 ) -> None:
     """Try to refute what a mechanism promises by releasing made-up neighbours many times here.
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aggregator.cli.faults import reported
+from aggregator.cli.options import AsJson
 from aggregator.clock import SystemClock
 from aggregator.errors import ParameterError
 from aggregator.service.config.constants import WAIT_SECONDS
@@ -121,7 +122,7 @@ def pair(
     timeout: Annotated[
         float, typer.Option(help="How many seconds to wait for the results.")
     ] = WAIT_SECONDS,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Test whether two running aggregators add the noise that a task says.
 

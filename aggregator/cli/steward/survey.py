@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aggregator.cli.options import InsecureHttp, OfProfile, Up
+from aggregator.cli.options import AsJson, InsecureHttp, OfProfile, Up
 from aggregator.cli.steward.survey_form import form, say_unbound
 from aggregator.cli.steward.survey_invite import invite
 from aggregator.cli.steward.survey_languages import language_lines
@@ -66,7 +66,7 @@ def check(
             "many. What is asked stays the same."
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check a survey file and print how it would be asked, and with what errors."""
     from aggregator.service.config import read_text
@@ -304,7 +304,7 @@ def _say_next(folder: "LocalFolder", place: Path, survey: "Survey") -> None:
 @app.command(epilog="Example: prio survey show made/task.toml")
 def show(
     file: TaskFile,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print what a survey's task asks, and the fingerprint that all parties must agree on."""
     from aggregator.steward.survey.conditions import asked_if

@@ -9,7 +9,7 @@ import typer
 
 from aggregator.cli import faults
 from aggregator.cli.files import named
-from aggregator.cli.options import EnvironmentProxy, InsecureHttp, Up
+from aggregator.cli.options import EnvironmentProxy, InsecureHttp, OutFile, Up
 from aggregator.cli.steward.survey_tasks import MaybeTaskFile, Spelled, answerable
 from aggregator.clock import SystemClock
 from aggregator.errors import ParameterError, PeerError
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
 def form(
     file: MaybeTaskFile = None,
-    out: Annotated[
-        Path | None, typer.Option(help="The file to write; without it, standard output.")
-    ] = None,
+    out: OutFile = None,
     print_words: Annotated[
         bool,
         typer.Option(

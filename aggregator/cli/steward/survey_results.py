@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aggregator.cli import faults
-from aggregator.cli.options import Config, Up
+from aggregator.cli.options import AsJson, Config, Up
 from aggregator.cli.steward.collecting import collect_windows
 from aggregator.cli.steward.invited_counts import (
     Invited,
@@ -65,7 +65,7 @@ def collect(
     spelled: Spelled = None,
     invited: Invited = None,
     up: Up = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Collect one or more windows of a survey, and print what they say.
 
@@ -164,7 +164,7 @@ def results(
     ] = False,
     csv: Annotated[Path | None, typer.Option(help="Write the table to this CSV file.")] = None,
     parquet: Annotated[Path | None, typer.Option(help="Write it to this Parquet file.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
     up: Up = None,
 ) -> None:
     """Print everything that was collected of a survey, with labels and intervals.

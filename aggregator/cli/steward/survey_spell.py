@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aggregator.cli.options import parse_time
+from aggregator.cli.options import NewFolder, parse_time
 from aggregator.cli.steward.survey_tasks import TaskFile, answerable
 from aggregator.cli.steward.survey_texts import public_files
 from aggregator.client.text import SPELLED_ALPHABET, SPELLING, TASKS, TASKS_OF_PAGES
@@ -41,7 +41,7 @@ def spell(
             "without a zone, or seconds since 1970). In all others it is what people write."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="The folder for the files, which must not exist yet.")],
+    out: NewFolder,
     question: Annotated[
         str | None,
         typer.Option(

@@ -11,6 +11,7 @@ import typer
 
 from aggregator.cli import faults
 from aggregator.cli.client.sending import (
+    PerRequest,
     Summary,
     check_sent,
     note_others,
@@ -27,7 +28,7 @@ from aggregator.cli.client.table_options import (
     Sheet,
     TableOptions,
 )
-from aggregator.cli.options import EnvironmentProxy, InsecureHttp, Up
+from aggregator.cli.options import AsJson, EnvironmentProxy, InsecureHttp, Up
 from aggregator.cli.requirements import takes_requirements
 from aggregator.cli.steward.survey_read import check_taken, print_read, read_document
 from aggregator.cli.steward.survey_tasks import Spelled, answerable
@@ -129,15 +130,13 @@ def upload(
         ),
     ] = False,
     spelled: Spelled = None,
-    per_request: Annotated[
-        int, typer.Option(min=1, help="How many reports one request carries.")
-    ] = REPORTS_PER_REQUEST,
+    per_request: PerRequest = REPORTS_PER_REQUEST,
     *,
     requirements: "Requirements",
     insecure_http: InsecureHttp = False,
     environment_proxy: EnvironmentProxy = False,
     up: Up = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Upload a table of answers to all questions of a survey.
 
