@@ -25,6 +25,7 @@ from aggregator.collector.results.result import collection_request
 from aggregator.collector.store import StoredCollection
 from aggregator.entropy import Entropy
 from aggregator.errors import AggregatorError, ParameterError
+from aggregator.protocol.answers_so_far import is_place_beside
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_toml
 from aggregator.service.config import Schedule
@@ -64,8 +65,8 @@ class _Scheduled:
         letters = tuple(each for each in self.texts if is_of_letters(each))
         yield self.task, ()
         for each in self.texts:
-            is_own = is_of_letters(each)
-            yield each, () if is_own else tuple(one for one in letters if _is_for(one, each))
+            instead = () if is_of_letters(each) else letters
+            yield each, tuple(one for one in instead if is_place_beside(one, each))
 
 
 class Scheduler:
@@ -243,12 +244,6 @@ def _is_within(task: Task, other: Task) -> bool:
         return False
     is_longer = other.closes is not None and (task.closes is None or task.closes > other.closes)
     return task.opens >= other.opens and not is_longer
-
-
-def _is_for(letters: Task, task: Task) -> bool:
-    """Return whether a task of letters is of the same text question as a task."""
-    one, other = letters.policy.group, task.policy.group
-    return one is not None and other is not None and one.name == other.name
 
 
 def _holds(task: Task, seconds: int) -> bool:

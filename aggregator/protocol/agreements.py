@@ -307,10 +307,10 @@ def _partner(table: TomlTable, role: Role) -> Partner:
         max_reports=table.integer("max_reports"),
         max_report_bytes=table.integer("max_report_bytes"),
         unbound_policy=policy,
-        populations=frozenset(_optional(table, "populations").split()),
-        profile=profile_named(_optional(table, "profile", DAP_18.name)),
+        populations=frozenset(table.text_or("populations", "").split()),
+        profile=profile_named(table.text_or("profile", DAP_18.name)),
         token_header=token_header_named(
-            _optional(table, "token_header", TokenHeader.AUTHORIZATION.value)
+            table.text_or("token_header", TokenHeader.AUTHORIZATION.value)
         ),
         verify_key_init=_init(secrets.text("verify_key_init")),
         leader_token=leader_token,
@@ -340,10 +340,6 @@ def _unnamed(table: TomlTable, secrets: TomlTable, role: Role) -> AgreedCollecto
     config = collector_config_from_text(table.text("collector_hpke_config"))
     tokens = (_token(secrets, "collector_token"),) if role is Role.LEADER else ()
     return AgreedCollector(config, tokens)
-
-
-def _optional(table: TomlTable, name: str, default: str = "") -> str:
-    return table.text(name) if name in table.values else default
 
 
 def _types(text: str) -> frozenset[int]:

@@ -174,10 +174,10 @@ def task_from_table(table: Mapping[str, object]) -> Task:
         collector_hpke_config=collector_config_from_text(reader.text("collector_hpke_config")),
         max_reports=reader.integer("max_reports"),
         unbound_policy=None if is_bound else policy,
-        meaning=_text_or(reader, "meaning", ""),
-        profile=profile_named(_text_or(reader, "profile", DAP_18.name)),
+        meaning=reader.text_or("meaning", ""),
+        profile=profile_named(reader.text_or("profile", DAP_18.name)),
         token_header=token_header_named(
-            _text_or(reader, "token_header", TokenHeader.AUTHORIZATION.value)
+            reader.text_or("token_header", TokenHeader.AUTHORIZATION.value)
         ),
         issuer_keys=issuer_keys,
     )
@@ -328,10 +328,6 @@ def _permits(table: TomlTable | None) -> tuple[Permits | None, IssuerKeys | None
         raise ParameterError(f"{where}domain: {error}") from error
     except ParameterError as error:
         raise ParameterError(f"{where}{error}") from error
-
-
-def _text_or(reader: TomlTable, name: str, default: str) -> str:
-    return reader.text(name) if name in reader.values else default
 
 
 def _task_info(reader: TomlTable) -> bytes:

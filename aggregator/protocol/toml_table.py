@@ -30,6 +30,10 @@ class TomlTable:
             raise ParameterError(f"{self.prefix}{key}: must be text in quotation marks")
         return value
 
+    def text_or(self, key: str, default: str) -> str:
+        """Take a text, if there is one."""
+        return self.text(key) if key in self.values else default
+
     def integer(self, key: str) -> int:
         """Take a whole number from 0 to 2^64 - 1."""
         return self._integer(key, self._take(key))
