@@ -184,7 +184,7 @@ def _named(results: Sequence[Reading], name: str | None, otherwise: Reading) -> 
 
 
 def _of(quantity: Quantity, period: str) -> Quantity:
-    return dataclasses.replace(quantity, label=f"{quantity.label} {period}".strip())
+    return quantity.named(f"{quantity.label} {period}".strip())
 
 
 def _side(quantity: Quantity, period: str) -> Html:

@@ -343,7 +343,7 @@ def _with_group(figure: Figure) -> Figure:
         return figure
     quantity = figure.quantity
     label = ": ".join(filter(None, (figure.group, quantity.label)))
-    return dataclasses.replace(figure, quantity=dataclasses.replace(quantity, label=label))
+    return dataclasses.replace(figure, quantity=quantity.named(label))
 
 
 def _estimate(figure: Figure, possible: Range | None) -> Estimate:

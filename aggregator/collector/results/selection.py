@@ -113,10 +113,6 @@ class Selected(Quantity):
         low_end, high_end = sorted((found.low * self.factor, found.high * self.factor))
         return dataclasses.replace(found, low=low_end, high=high_end)
 
-    def named(self, label: str, unit: str | None = None) -> "Selected":
-        """Return the same value under another label, and unit if one is given."""
-        return dataclasses.replace(self, label=label, unit=self.unit if unit is None else unit)
-
     def __mul__(self, factor: Exact) -> "Selected":
         return dataclasses.replace(self, factor=self.factor * rational(factor))
 

@@ -17,7 +17,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from statistics import NormalDist
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from typing_extensions import override
 
@@ -89,6 +89,10 @@ class Quantity(ABC):
     def limits(self) -> tuple[Bound, Bound]:
         """The least and the most that the true value can be, without looking at the data."""
         return NO_LOWER, NO_UPPER
+
+    def named(self, label: str, unit: str | None = None) -> Self:
+        """Return the same under another label, and unit if one is given."""
+        return dataclasses.replace(self, label=label, unit=self.unit if unit is None else unit)
 
     @override
     def __repr__(self) -> str:
@@ -211,10 +215,6 @@ class Noised(Quantity):
     @override
     def sources(self) -> frozenset[Source]:
         return frozenset(self.terms)
-
-    def named(self, label: str, unit: str | None = None) -> "Noised":
-        """Return the same value under another label, and unit if one is given."""
-        return dataclasses.replace(self, label=label, unit=self.unit if unit is None else unit)
 
     def __add__(self, other: "Noised | Exact") -> "Noised":
         if isinstance(other, Noised):

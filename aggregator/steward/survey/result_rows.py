@@ -86,4 +86,4 @@ def named(row: Row, quantity: Quantity, shows: str) -> Quantity:
     names = (row.question, shows, quantity.label)
     of = f" of {row.by} {row.group}" if row.by else ""
     label = f"{' '.join(filter(None, names))}{of}, {row.window}"
-    return dataclasses.replace(quantity, label=label)
+    return quantity.named(label)
