@@ -37,12 +37,10 @@ TASK = make_task(
 
 @pytest.fixture
 async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
-    made = Pair(
+    async with Pair(
         tmp_path, TASK, leader_settings=LeaderSettings(database="none", bundle_linger_seconds=0)
-    )
-    await made.provision()
-    yield made
-    await made.close()
+    ) as made:
+        yield made
 
 
 @pytest.fixture

@@ -82,10 +82,8 @@ async def _pair(
 ) -> AsyncIterator[Pair]:
     privacy = {**LAPLACE, "bound": False, "max_releases": 10}
     task = make_task(COUNT, privacy, profile=profile, batch_mode=batch_mode, min_batch_size=3)
-    made = Pair(tmp_path, task, job_size=2, helper_settings=settings)
-    await made.provision()
-    yield made
-    await made.close()
+    async with Pair(tmp_path, task, job_size=2, helper_settings=settings) as made:
+        yield made
 
 
 async def job_body(pair: Pair, count: int = 3, key_id: int = 0) -> bytes:

@@ -48,14 +48,12 @@ UNITS = NOW // TIME_PRECISION
 @pytest.fixture
 async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
     task = make_task(interval={"start": UNITS - 10, "duration": 20})
-    made = Pair(
+    async with Pair(
         tmp_path,
         task,
         leader_settings=LEADER_SETTINGS.model_copy(update={"max_body_size": BODY_LIMIT}),
-    )
-    await made.provision()
-    yield made
-    await made.close()
+    ) as made:
+        yield made
 
 
 async def upload_body(pair: Pair, body: bytes) -> Answer:

@@ -43,18 +43,16 @@ def task_of(privacy: dict[str, str | bool] | None = None) -> Task:
 
 @pytest.fixture(params=["noised", "exact"])
 async def pair(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Pair]:
-    made = Pair(tmp_path, task_of(dict(NO_NOISE) if request.param == "exact" else None))
-    await made.provision()
-    yield made
-    await made.close()
+    async with Pair(
+        tmp_path, task_of(dict(NO_NOISE) if request.param == "exact" else None)
+    ) as made:
+        yield made
 
 
 @pytest.fixture
 async def noised(tmp_path: Path) -> AsyncIterator[Pair]:
-    made = Pair(tmp_path, task_of())
-    await made.provision()
-    yield made
-    await made.close()
+    async with Pair(tmp_path, task_of()) as made:
+        yield made
 
 
 def with_extensions(report: Report, *extensions: Extension) -> Report:

@@ -48,10 +48,8 @@ async def test_whoever_fills_a_batch_does_not_make_it_uncollectable(
 async def windowed(tmp_path: Path) -> AsyncIterator[Pair]:
     """Run both aggregators with a task of windows of two units, one of which has ended."""
     privacy = {**LAPLACE, "window": 2, "window_start": FIRST_UNIT % 2}
-    made = Pair(tmp_path, make_task(privacy=privacy, max_reports=100))
-    await made.provision()
-    yield made
-    await made.close()
+    async with Pair(tmp_path, make_task(privacy=privacy, max_reports=100)) as made:
+        yield made
 
 
 @pytest.mark.parametrize("aggregated_before", [False, True])

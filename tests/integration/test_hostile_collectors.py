@@ -41,10 +41,8 @@ def mode() -> str:
 
 @pytest.fixture
 async def pair(tmp_path: Path, mode: str) -> AsyncIterator[Pair]:
-    made = Pair(tmp_path, make_task(privacy=LAPLACE, batch_mode=mode))
-    await made.provision()
-    yield made
-    await made.close()
+    async with Pair(tmp_path, make_task(privacy=LAPLACE, batch_mode=mode)) as made:
+        yield made
 
 
 async def jobs_of(pair: Pair) -> int:

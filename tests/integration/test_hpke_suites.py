@@ -32,10 +32,8 @@ MONTH = 30 * DAY
 @pytest.fixture
 async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
     task = make_task(collector_hpke_config=encode_base64url(encode(COLLECTOR.config)))
-    pair = Pair(tmp_path, task, rotation=HpkeRotation(suites=SUITES))
-    await pair.provision()
-    yield pair
-    await pair.close()
+    async with Pair(tmp_path, task, rotation=HpkeRotation(suites=SUITES)) as pair:
+        yield pair
 
 
 async def advertised(pair: Pair) -> list[tuple[HpkeConfig, ...]]:

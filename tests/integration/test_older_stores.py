@@ -4,7 +4,6 @@ By docs/operations/backups.md, "Go back to a backup".
 """
 
 import shutil
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -15,20 +14,14 @@ from aggregator.service.storage.backup.backup import back_up
 from aggregator.service.storage.batches.sums import buckets_without_key
 from aggregator.service.storage.secrets.key_file import KeyFile, KeysAhead
 from tests.support.commands import Done, run_here, service_file
-from tests.support.pair import Pair, Service
-from tests.support.tasks import make_task
+from tests.support.pair import Pair, Service, pair_of
 
 HOUR = 3600
 MEASUREMENTS = [0, 1, 1, 3]
 parties = pytest.mark.parametrize("name", ["leader", "helper"])
 
 
-@pytest.fixture
-async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
-    pair = Pair(tmp_path, make_task())
-    await pair.provision()
-    yield pair
-    await pair.close()
+pair = pair_of()
 
 
 async def aggregated(pair: Pair) -> Interval:

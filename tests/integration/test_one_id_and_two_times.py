@@ -26,10 +26,8 @@ REPLAYED = ReportError.REPORT_REPLAYED
 @pytest.fixture(params=MODES)
 async def pair(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Pair]:
     task = make_task(COUNT, NO_NOISE, batch_mode=request.param, min_batch_size=5)
-    made = Pair(tmp_path, task)
-    await made.provision()
-    yield made
-    await made.close()
+    async with Pair(tmp_path, task) as made:
+        yield made
 
 
 async def reports_of(pair: Pair, seed: bytes, seconds: int, count: int = 1) -> list[Report]:

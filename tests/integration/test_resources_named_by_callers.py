@@ -66,10 +66,8 @@ async def _pair(tmp_path: Path, profile: str, batch_mode: str) -> AsyncIterator[
         batch_mode=batch_mode,
         min_batch_size=3,
     )
-    made = Pair(tmp_path, task)
-    await made.provision()
-    yield made
-    await made.close()
+    async with Pair(tmp_path, task) as made:
+        yield made
 
 
 async def put(pair: Pair, resource: str, name: Identifier, message: str, body: bytes) -> Answer:

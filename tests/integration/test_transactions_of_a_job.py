@@ -1,20 +1,8 @@
 """How many transactions a job is made of: with many tasks, these are most of what it costs."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
+from tests.support.pair import Pair, pair_of
 
-import pytest
-
-from tests.support.pair import Pair
-from tests.support.tasks import make_task
-
-
-@pytest.fixture
-async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
-    made = Pair(tmp_path, make_task())
-    await made.provision()
-    yield made
-    await made.close()
+pair = pair_of()
 
 
 async def test_a_job_is_so_many_transactions_at_each_aggregator(pair: Pair) -> None:

@@ -284,10 +284,8 @@ async def test_a_batch_on_which_the_aggregators_disagree_is_collected_without_wh
 @pytest.fixture
 async def selecting(tmp_path: Path) -> AsyncIterator[Pair]:
     """A pair whose leader selects the batches, of three reports each."""
-    made = Pair(tmp_path, make_task(batch_mode="leader_selected", min_batch_size=3))
-    await made.provision()
-    yield made
-    await made.close()
+    async with Pair(tmp_path, make_task(batch_mode="leader_selected", min_batch_size=3)) as made:
+        yield made
 
 
 async def test_a_selected_batch_is_collected_after_what_differs_was_left_out(

@@ -8,7 +8,7 @@ import dataclasses
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urljoin
 
 import httpx
@@ -277,6 +277,14 @@ class Pair:
             await service.database.run("provision", put)
             await service.runtime.ensure_keypair()
 
+    async def __aenter__(self) -> Self:
+        """Provision the pair with its task."""
+        await self.provision()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
     async def close(self) -> None:
         """Close what is open."""
         await self.http.aclose()
@@ -433,10 +441,8 @@ def pair_of(*, job_size: int = 100, **settings: Any) -> Any:  # noqa: ANN401  a 
 
     @pytest.fixture
     async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
-        made = Pair(tmp_path, make_task(**settings), job_size=job_size)
-        await made.provision()
-        yield made
-        await made.close()
+        async with Pair(tmp_path, make_task(**settings), job_size=job_size) as made:
+            yield made
 
     return pair
 
