@@ -86,11 +86,17 @@ class HttpAnswer:
         assert self._parser is not None  # noqa: S101  it calls
         self.status = self._parser.get_status_code()
         self.has_head = self.status >= httpx.codes.OK
+        codings = [value for name, value in self.headers if name.lower() == b"transfer-encoding"]
+        if [coding.lower() for coding in codings] not in ([], [b"chunked"]):
+            raise ValueError("a transfer coding that was not asked for")
 
     def on_body(self, body: bytes) -> None:
         """Take a piece of the body."""
+        if not self.has_head:
+            raise ValueError("what announces the answer has no body")
         self.pieces.append(body)
-        self._left_bytes += _MOST_OF_A_BYTE * len(body)
+        left = self._left_bytes + _MOST_OF_A_BYTE * len(body)
+        self._left_bytes = min(left, MOST_HEAD_BYTES)
 
     def on_message_complete(self) -> None:
         """End the answer, or what announced it."""

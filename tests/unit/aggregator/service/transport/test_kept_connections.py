@@ -91,6 +91,12 @@ async def test_a_request_is_sent_as_it_was_made_and_its_connection_is_kept() -> 
         ([b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok"], b"ok", False),
         ([b"HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok"], b"ok", False),
         ([OK + OK], b"ok", False),
+        ([b"HTTP/1.1 104 Ours\r\n\r\n", OK], b"ok", True),
+        (
+            [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n2;a=b\r\nok\r\n0\r\n\r\n"],
+            b"ok",
+            True,
+        ),
     ],
 )
 async def test_every_form_of_an_answer_is_read(
@@ -118,6 +124,20 @@ async def test_every_form_of_an_answer_is_read(
             b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\nx: ",
             *[b"x" * 2**14] * (MOST_HEAD_BYTES // 2**14 + 1),
         ],
+        [  # however long the body was
+            b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n20000\r\n",
+            b"x" * 2**17 + b"\r\n0\r\nx: ",
+            *[b"x" * 2**14] * (MOST_HEAD_BYTES // 2**14 + 1),
+        ],
+        [b"HTTP/1.1 104 Ours\r\ncontent-length: 3\r\n\r\nnot" + OK],
+        [b"HTTP/1.1 104 Ours\r\ntransfer-encoding: chunked\r\n\r\n1\r\nn\r\n0\r\n\r\n" + OK],
+        *(
+            [
+                b"HTTP/1.1 200 OK\r\ntransfer-encoding: %b\r\n\r\n2\r\nok\r\n0\r\n\r\n" % coding,
+                CLOSE,
+            ]
+            for coding in (b"gzip, chunked", b"chunked, identity", b"xchunked", b"gzip")
+        ),
     ],
 )
 async def test_an_answer_that_is_cut_endless_or_not_http_is_none(pieces: Sequence[bytes]) -> None:
