@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import anyio
 import httpx
@@ -85,18 +85,16 @@ class KeptConnections(httpx.AsyncBaseTransport):
 
     async def _connection(self, url: httpx.URL, seconds: float | None) -> "_Connection":
         origin = url.scheme, url.raw_host.decode("ascii"), url.port or _PORTS[url.scheme]
-        idle, self._idle = self._idle, []
-        found = None
-        while idle:
-            each = idle.pop()
-            if not each.is_young:
-                await each.close()
-            elif found is not None or each.origin != origin:
-                self._idle.insert(0, each)
-            elif each.is_silent:
-                found = each
-            else:
-                await each.close()
+        found, worn = None, [each for each in self._idle if not each.is_young]
+        for each in reversed(self._idle):
+            if found is None and each.origin == origin and each not in worn:
+                if each.is_silent:
+                    found = each
+                else:
+                    worn.append(each)
+        self._idle = [each for each in self._idle if each is not found and each not in worn]
+        for each in worn:
+            await each.close()
         return found or await self._connected(origin, seconds)
 
     async def _connected(self, origin: _Origin, seconds: float | None) -> "_Connection":
@@ -105,9 +103,7 @@ class KeptConnections(httpx.AsyncBaseTransport):
             stream: ByteStream = await anyio.connect_tcp(host, port)
             if scheme == "https":
                 try:
-                    stream = await TLSStream.wrap(
-                        stream, hostname=host, ssl_context=self._tls, standard_compatible=False
-                    )
+                    stream = await TLSStream.wrap(stream, hostname=host, ssl_context=self._tls)
                 except BaseException:
                     await anyio.aclose_forcefully(stream)
                     raise
@@ -138,7 +134,7 @@ class _Connection:
     def is_silent(self) -> bool:
         """Whether the peer has neither closed it nor said anything since it became idle."""
         socket = self._stream.extra(SocketAttribute.raw_socket, None)  # noqa: S610  anyio's extra
-        if socket is None or socket.fileno() < 0:
+        if socket is None or socket.fileno() < 0 or not _is_read_out(self._stream):
             return False
         if sys.platform == "win32":
             return not select.select([socket], [], [], 0)[0]
@@ -158,6 +154,8 @@ class _Connection:
                 async for piece in request.stream:
                     await self._stream.send(head + piece)
                     head = b""
+                if head:
+                    await self._stream.send(head)
         except httpx.WriteError:
             return
 
@@ -174,7 +172,8 @@ class _Connection:
     async def close(self) -> None:
         """Close it at once."""
         self.answer.drop()
-        await anyio.aclose_forcefully(self._stream)
+        with anyio.CancelScope(shield=True):  # whoever closes several closes all of them
+            await anyio.aclose_forcefully(self._stream)
 
     def get_extra_info(self, name: str) -> object:
         """Return what `examination` asks for: the object of TLS, if there is one."""
@@ -221,6 +220,24 @@ def _head(request: httpx.Request) -> bytes:
     if not is_clean or "transfer-encoding" in request.headers or request.method == "HEAD":
         raise httpx.LocalProtocolError("not a request that this transport sends")
     return b"\r\n".join([*lines, b"", b""])
+
+
+def _is_read_out(stream: Any) -> bool:  # noqa: ANN401  anyio's own classes
+    """Return whether no bytes wait in memory: another answer would be taken for the next one.
+
+    What waits is no part of anyio's interface. If it cannot be told, no connection is kept.
+    """
+    if isinstance(stream, TLSStream):
+        try:
+            stream.extra(TLSAttribute.ssl_object).read(1)  # noqa: S610  anyio's extra
+        except ssl.SSLWantReadError:
+            stream = stream.transport_stream
+        except ssl.SSLError:
+            return False
+        else:
+            return False
+    queue = getattr(getattr(stream, "_protocol", None), "read_queue", None)
+    return queue is not None and not queue
 
 
 @contextmanager

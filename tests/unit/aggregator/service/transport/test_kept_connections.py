@@ -2,16 +2,23 @@
 
 import asyncio
 import gc
+import ssl
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext, suppress
+from pathlib import Path
 
 import anyio
+import anyio.abc
 import httpx
 import pytest
+from anyio.abc import SocketAttribute
+from anyio.streams.tls import TLSStream
 
 from aggregator.service.transport import kept_connections
 from aggregator.service.transport.client import Client, open_client
 from aggregator.service.transport.http_answer import MOST_HEAD_BYTES, HttpAnswer
+from aggregator.service.transport.tls import asking_context
+from tests.support.certificates import Authority
 from tests.support.patience import PATIENCE_SECONDS
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
@@ -51,13 +58,37 @@ class Server:
 
 
 @asynccontextmanager
-async def asking(*answers: Sequence[bytes]) -> AsyncIterator[tuple[Server, Client]]:
+async def asking(
+    *answers: Sequence[bytes], authority: Authority | None = None
+) -> AsyncIterator[tuple[Server, Client]]:
     server = Server(*answers)
-    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
-    server.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/a%20b?c"
-    async with open_client(PATIENCE_SECONDS) as http:
+    tls = None
+    if authority is not None:
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        shown = authority.issue("server")
+        tls.load_cert_chain(shown["certificate"], shown["key"])
+    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0, ssl=tls)
+    scheme = "http" if tls is None else "https"
+    server.url = f"{scheme}://127.0.0.1:{listening.sockets[0].getsockname()[1]}/a%20b?c"
+    trusted = None if authority is None else asking_context(authority.certificate)
+    async with open_client(PATIENCE_SECONDS, tls=trusted) as http:
         yield server, http
     listening.close()
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path, "authority")
+
+
+def answer_of(size: int) -> bytes:
+    """Return an answer of so many bytes together, of which at least a thousand are its body."""
+    for digits in range(4, 8):
+        head = b"HTTP/1.1 200 OK\r\ncontent-length: %b\r\n\r\n"
+        length = size - len(head % (b"0" * digits))
+        if len(str(length)) == digits:
+            return head % str(length).encode() + b"x" * length
+    raise ValueError(size)
 
 
 async def test_a_request_is_sent_as_it_was_made_and_its_connection_is_kept() -> None:
@@ -146,6 +177,99 @@ async def test_an_answer_that_is_cut_endless_or_not_http_is_none(pieces: Sequenc
             await http.get(server.url)
         assert (await http.get(server.url)).content == b"ok"
     assert server.connections == 2
+
+
+@pytest.mark.parametrize("is_tls", [False, True])
+@pytest.mark.parametrize("size", [1100, 2**14, 2**16, 2**17, 2**18])
+async def test_an_answer_that_nobody_asked_for_answers_no_request(
+    size: int, authority: Authority, *, is_tls: bool
+) -> None:
+    first, second = answer_of(size), answer_of(1200)
+    pieces = [first[:-1000], first[-1000:] + second]  # the last bytes come at once
+    for together in (pieces, [first + second], [first, second]):
+        async with asking(together, [OK], authority=authority if is_tls else None) as (
+            server,
+            http,
+        ):
+            assert len((await http.get(server.url)).content) < size
+            with anyio.fail_after(PATIENCE_SECONDS):
+                while kept := [*http._transport._idle]:  # type: ignore[attr-defined]  # its own
+                    if not kept[0].is_silent:
+                        break
+                    await anyio.sleep(0.001)
+            assert (await http.get(server.url)).content == b"ok"
+        assert server.connections == 2
+
+
+async def test_a_request_without_a_body_is_sent() -> None:
+    async def nothing() -> AsyncIterator[bytes]:
+        return
+        yield b""
+
+    async with asking([OK]) as (server, http):
+        headers = {"content-length": "0"}
+        answer = await http.post(server.url, content=nothing(), headers=headers)
+    assert (answer.content, len(server.requests)) == (b"ok", 1)
+
+
+async def test_a_connection_that_ends_during_the_handshake_is_an_error_of_the_network(
+    authority: Authority,
+) -> None:
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.close()
+
+    listening = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    url = f"https://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    async with open_client(tls=asking_context(authority.certificate)) as http:
+        with pytest.raises(httpx.ConnectError):
+            await http.get(url)
+    listening.close()
+
+
+@pytest.mark.parametrize("is_ended", [False, True])
+async def test_over_tls_only_its_end_ends_an_answer_without_a_length(
+    authority: Authority, *, is_ended: bool
+) -> None:
+    shown = authority.issue("server")
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(shown["certificate"], shown["key"])
+
+    async def cut(stream: anyio.abc.SocketStream) -> None:
+        async with stream:
+            wrapped = await TLSStream.wrap(stream, server_side=True, ssl_context=tls)
+            await wrapped.receive()
+            await wrapped.send(b"HTTP/1.1 200 OK\r\n\r\nok")
+            with suppress(anyio.BrokenResourceError, anyio.EndOfStream):  # it is not answered
+                await (wrapped.unwrap() if is_ended else stream.send_eof())
+
+    async with (
+        await anyio.create_tcp_listener(local_host="127.0.0.1") as listening,
+        anyio.create_task_group() as group,
+        open_client(tls=asking_context(authority.certificate)) as http,
+    ):
+        group.start_soon(listening.serve, cut)
+        port = listening.extra(SocketAttribute.local_port)  # noqa: S610  anyio's extra
+        expected = nullcontext() if is_ended else pytest.raises(httpx.ReadError)
+        with expected:
+            assert (await http.get(f"https://127.0.0.1:{port}")).content == b"ok"
+        group.cancel_scope.cancel()
+
+
+async def test_whoever_is_cancelled_closes_all_old_connections_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with asking(*[[OK]] * 3) as (server, http):
+        async with anyio.create_task_group() as group:
+            for _ in range(3):
+                group.start_soon(http.get, server.url)
+        idle = [*http._transport._idle]  # type: ignore[attr-defined]  # its own
+        monkeypatch.setattr(kept_connections, "KEPT_SECONDS", 0.0)
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await http._transport._connection(httpx.URL(server.url), 1)  # type: ignore[attr-defined]
+        assert len(idle) == server.connections
+        assert not any(each.is_silent for each in idle)
 
 
 async def test_a_connection_that_was_closed_while_it_was_idle_is_not_used() -> None:
