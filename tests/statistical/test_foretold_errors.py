@@ -18,7 +18,7 @@ from aggregator.collector.results import Noised, Quantity, compare
 from aggregator.dp.release import add_noise
 from aggregator.steward.survey import Plan, plan, survey_from_toml
 from aggregator.steward.survey.designs import Sums
-from aggregator.steward.survey.plan import spreads, typical_sums, worst
+from aggregator.steward.survey.spreads import spreads, typical_sums, worst
 from field import Vector, lift
 from tests.support.entropy import SeededEntropy
 from tests.support.surveys import VISITS, department

@@ -21,7 +21,8 @@ from aggregator.steward.planning.advise import STRENGTHS, Advice, advise
 from aggregator.steward.planning.output import PlanAnswer
 from aggregator.steward.planning.question import Question as Asked
 from aggregator.steward.survey import Design, Plan, PlannedPart, Sheet, Spread, plan
-from aggregator.steward.survey.plan import bases, spreads, typical_sums, worst
+from aggregator.steward.survey.plan import bases
+from aggregator.steward.survey.spreads import spreads, typical_sums, worst
 from aggregator.vdaf.circuits import Circuit
 from aggregator.written_times import counted
 

@@ -16,9 +16,10 @@ from aggregator.lazy_exports import exports
 from aggregator.steward.survey.bundle import TaskTables, task_tables
 from aggregator.steward.survey.designs import NO_ANSWER, Design, Figure, Sums
 from aggregator.steward.survey.model import Budget, Survey, survey_from_toml
-from aggregator.steward.survey.plan import Plan, PlannedPart, Spread, Way, plan
+from aggregator.steward.survey.plan import Plan, PlannedPart, Way, plan
 from aggregator.steward.survey.questions import Question
 from aggregator.steward.survey.report_parts import Part, Sheet
+from aggregator.steward.survey.spreads import Spread
 from aggregator.steward.survey.windows import Windows
 from aggregator.steward.survey.write_meaning import Meaning
 

@@ -3,7 +3,8 @@
 import dataclasses
 
 from aggregator.steward.survey.model import Survey
-from aggregator.steward.survey.plan import Plan, PlannedPart, plan, typical_sums
+from aggregator.steward.survey.plan import Plan, PlannedPart, plan
+from aggregator.steward.survey.spreads import typical_sums
 
 
 @dataclasses.dataclass(frozen=True)

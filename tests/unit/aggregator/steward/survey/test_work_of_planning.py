@@ -1,6 +1,5 @@
 """Planning a survey takes work in proportion to its labels, whatever is asked beside them."""
 
-import importlib
 import json
 from collections.abc import Mapping
 
@@ -9,11 +8,9 @@ import pytest
 
 from aggregator.collector.results import Quantity
 from aggregator.collector.results.shared_terms import Adder, Key, Weight
-from aggregator.steward.survey import plan, survey_from_toml
+from aggregator.steward.survey import plan, spreads, survey_from_toml
 from tests.support.surveys import VISITS, department
 from tests.support.synthetic_surveys import survey_text
-
-plan_module = importlib.import_module("aggregator.steward.survey.plan")
 
 FEW = 150
 BY = 'by = "department"'
@@ -57,13 +54,13 @@ def test_twice_as_many_labels_take_about_twice_the_work(
 def test_tables_of_all_pairs_for_few_people_take_few_intervals_each(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    counted, drawn = list[int](), plan_module._drawn
+    counted, drawn = list[int](), spreads._drawn
 
     def counting(quantity: Quantity, made: np.random.Generator) -> Quantity:
         counted.append(len(quantity.sources()))
         return drawn(quantity, made)
 
-    monkeypatch.setattr(plan_module, "_drawn", counting)
+    monkeypatch.setattr(spreads, "_drawn", counting)
     sizes = {"a": 3, "b": 3, "c": 3}
     found = plan(survey_from_toml(survey_text(sizes, 'epsilon = "1"')))
     assert max(counted) >= 60, "noise decides how wide the intervals of tables are"
