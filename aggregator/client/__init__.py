@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from aggregator.client.reporter import Reporter
     from aggregator.client.right_time import TimeUnknown
     from aggregator.client.survey.answers import AnswerError
-    from aggregator.client.survey.client import NotAsked, Row, SurveyClient
+    from aggregator.client.survey.client import NotAsked, SurveyClient
+    from aggregator.client.survey.rows import Row
     from aggregator.client.table_files.cells import CellError
     from aggregator.client.upload import AsyncClient, Client, UploadError, UploadSummary
 else:
@@ -46,7 +47,8 @@ else:
             "passes": ("Pass", "Reason"),
             "right_time": ("TimeUnknown",),
             "survey.answers": ("AnswerError",),
-            "survey.client": ("NotAsked", "Row", "SurveyClient"),
+            "survey.client": ("NotAsked", "SurveyClient"),
+            "survey.rows": ("Row",),
             "table_files.cells": ("CellError",),
             "upload": ("AsyncClient", "Client", "UploadError", "UploadSummary"),
         },

@@ -25,9 +25,8 @@ from aggregator.client.records import Outcome
 from aggregator.client.reporter import MAX_AGE_SECONDS, Reporter
 from aggregator.client.right_time import PATIENCE_SECONDS, RightTime, word_now
 from aggregator.client.sender import REPORTS_PER_REQUEST, Sender
-from aggregator.client.survey.answers import AnswerError, Entries
 from aggregator.client.survey.asked_survey import AskedSurvey, read_survey
-from aggregator.client.survey.numbers import Grid, Unfit, is_nothing
+from aggregator.client.survey.rows import Row, written_in
 from aggregator.client.text.levels import Written, labelled
 from aggregator.clock import Clock, SystemClock
 from aggregator.entropy import Entropy, SystemEntropy
@@ -40,7 +39,6 @@ from aggregator.written_times import IN_UTC
 
 if TYPE_CHECKING:
     from aggregator.client.survey.texts import SpelledTexts, TextParts
-    from aggregator.client.text.amounts import Amount
     from aggregator.client.text.toss import Toss
 
 _OUTBOX = "outbox.sqlite"
@@ -53,27 +51,6 @@ class NotAsked(ParameterError):
 Settled = Callable[[bytes, str | None, Outcome, str | None], None]
 """Called with a report's id, its person if one was named, its outcome, and the text question that
 it answers, which is None for the report of all other questions."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Row:
-    """What one person answered at a time, read from a table.
-
-    Attributes:
-        entries: What the answers add to the entries of the survey's own report.
-        texts: What they wrote, by the names of text questions; None for no answer. Where a number
-            is asked for beside a string, both, the number in steps above the least; where strings
-            are counted by another answer, both, of that the place of the label.
-        seconds: When, in seconds since the epoch.
-        person: Who; None if each row is another person's.
-        secret: Of the person's link, where the survey counts only answers with one.
-    """
-
-    entries: Entries = dataclasses.field(repr=False)
-    texts: Mapping[str, Written] = dataclasses.field(repr=False)
-    seconds: int
-    person: str | None = None
-    secret: bytes | None = dataclasses.field(default=None, repr=False)
 
 
 class SurveyClient:
@@ -248,7 +225,7 @@ class SurveyClient:
         texts: dict[str, Written] = {}
         for name, (question, _) in self.asked.texts.items():
             is_asked = name not in skipped
-            texts[name] = _written_in(answers, name, question.amount, is_asked=is_asked)
+            texts[name] = written_in(answers, name, question.amount, is_asked=is_asked)
             if question.by is not None:
                 texts[name] = labelled(texts[name], self.sheet.chosen(read, question.by.question))
         time = self._time.now() if seconds is None else _whole(seconds)
@@ -409,37 +386,6 @@ def _whole(seconds: object) -> int:
         return operator.index(seconds)  # type: ignore[arg-type]  # what it refuses
     except TypeError:
         raise ParameterError("seconds: must be a whole number") from None
-
-
-def _written_in(
-    answers: Mapping[str, object], name: str, amount: "Amount | None", *, is_asked: bool
-) -> Written:
-    answer = answers.get(name)
-    if is_nothing(answer):
-        return None
-    if amount is not None:
-        # A hidden field may still hold what was written: an error would tell of it.
-        return _with_amount(answer, name, amount.grid) if is_asked else None
-    if not isinstance(answer, str):
-        raise AnswerError(name, "must be text, or None for no answer")
-    return answer if is_asked else None
-
-
-def _with_amount(answer: object, name: str, grid: Grid) -> Written:
-    """Return text with the steps of a number; None if one of them is missing."""
-    if isinstance(answer, str):
-        return None
-    match answer:
-        case [text, number] if is_nothing(text) or is_nothing(number):
-            return None
-        case [str(text), number]:
-            try:
-                return text, grid.place(number)
-            except Unfit as unfit:
-                raise AnswerError(name, str(unfit)) from None
-        case _:
-            pass
-    raise AnswerError(name, "must be text and a number, or None for no answer")
 
 
 def _letters_of(asked: AskedSurvey, folders: Sequence[Path]) -> "SpelledTexts":
