@@ -53,10 +53,18 @@ class PermitList:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Replacements:
-    """Pairs of an entry that no longer counts and the one in its place, by window, sorted."""
+    """Pairs of an entry that no longer counts and the one in its place, by window, sorted.
+
+    One may stand in the place of several: then it counts only if none of them was spent.
+    """
 
     domain: bytes
     windows: Mapping[int, Sequence[tuple[bytes, bytes]]]
+
+    @property
+    def count(self) -> int:
+        """How many entries are new."""
+        return sum(len({new for _, new in some}) for some in self.windows.values())
 
     def write(self, writer: Writer) -> None:
         """Append the pairs."""

@@ -128,8 +128,7 @@ def replace(
         lists = read_replacements(file.read_bytes())
     with open_aggregator(config) as party, named(file):
         done = [replace_permits(party.database, each) for each in lists]
-    asked = sum(len(some) for each in lists for some in each.windows.values())
-    made = sum(len(some) for each in done for some in each.windows.values())
+    asked, made = (sum(each.count for each in some) for some in (lists, done))
     print(f"{made:,} of {asked:,} permits are replaced")
     if made < asked:
         print(f"{asked - made:,} were spent before, or are of windows that were ended: they stay")

@@ -110,16 +110,22 @@ class Invitations:
         return found
 
     def replacements(self, tasks: Sequence[Task], number: int, since: int) -> list[Replacements]:
-        """Return the pairs of a person's last link and the one before, from a window on."""
-        generation = self.generations[number]
-        old, new = (self._secret(number, each) for each in (generation - 1, generation))
+        """Return the pairs of a person's last link and each one before, from a window on.
+
+        Whoever has used any of them has answered, even if the one after it never counted.
+        """
+        *olds, new = (self._secret(number, each) for each in range(self.generations[number] + 1))
         first, last = self.windows[number - 1]
         return [
             Replacements(
                 domain,
                 {
                     window: sorted(
-                        zip(_entries(task, old, window), _entries(task, new, window), strict=True)
+                        pair
+                        for old in olds
+                        for pair in zip(
+                            _entries(task, old, window), _entries(task, new, window), strict=True
+                        )
                     )
                     for window in range(max(first, since), last + 1)
                 },

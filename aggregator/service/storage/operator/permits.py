@@ -86,9 +86,9 @@ def _adding(insert: Callable[[Table], Insert]) -> ReturningInsert[Any]:
 def replace_permits(database: Database, pairs: Replacements) -> Replacements:
     """Let new permits count in place of others that nobody has spent; return those replaced.
 
-    A permit that is spent here stays, and the new one does not count. So at most one of a pair ever
-    counts at an aggregator, and both must count it. An old one never counts again, even if a list
-    with it is added later.
+    A permit that is spent here stays, and the new one does not count, nor does it in place of any
+    other. So at most one of a pair ever counts at an aggregator, and both must count it. An old one
+    never counts again, even if a list with it is added later.
 
     Raises:
         ParameterError: No task here has their domain, or an issuer signs its permits.
@@ -114,7 +114,8 @@ def _replace(
         return []
     entry_of = Permits(domain).entry
     spent = {entry_of(report_id) for report_id in _spent_in(tx, found, window)}
-    done = [(old, new) for old, new in pairs if old not in spent]
+    refused = {new for old, new in pairs if old in spent}
+    done = [(old, new) for old, new in pairs if new not in refused]
     both = [each for pair in done for each in pair]
     _check_of(tx, window, windows_of(tx, found.key, both).values())
     if done:

@@ -234,6 +234,27 @@ def test_a_replaced_permit_is_unknown_and_the_new_one_counts(store: Database) ->
     assert use(store, FIRST, report_ids(FIRST, [b"3" * 16])) == ["permit_unknown"]
 
 
+def test_of_a_link_that_is_replaced_twice_at_most_one_counts_in_every_order(
+    store: Database,
+) -> None:
+    """Nor if the first replacement is forgotten, or came when the link had been used."""
+    every, counts = ("0", "1", "2", "0→1", "0,1→2"), Counter[int]()
+    orders = [*permutations(every), *permutations(each for each in every if each != "0→1")]
+    for number, order in enumerate(orders):
+        links = [number.to_bytes(15, "big") + bytes([each]) for each in range(3)]
+        first, second, third = entries(FIRST, links)
+        replacing = {"0→1": [(first, second)], "0,1→2": sorted([(first, third), (second, third)])}
+        give(store, [FIRST], links[:1])
+        counted = 0
+        for event in order:
+            if event in replacing:
+                replace_permits(store, Replacements(DOMAIN, {FIRST: replacing[event]}))
+            else:
+                counted += use(store, FIRST, report_ids(FIRST, [links[int(event)]])) == [""]
+        counts[counted] += 1
+    assert {*counts} == {0, 1}
+
+
 def test_a_replacement_that_comes_before_its_list_holds_all_the_same(store: Database) -> None:
     pairs = [(*entries(FIRST, [OLD]), *entries(FIRST, [NEW]))]
     replace_permits(store, Replacements(DOMAIN, {FIRST: pairs}))
