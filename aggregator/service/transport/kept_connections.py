@@ -72,7 +72,7 @@ class KeptConnections(httpx.AsyncBaseTransport):
         self._room.release()
         if connection is None:
             return
-        if connection.answer.may_go_on and len(self._idle) < KEPT:
+        if connection.is_sent and connection.answer.may_go_on and len(self._idle) < KEPT:
             connection.idle_since = time.monotonic()
             self._idle.append(connection)
         else:
@@ -116,12 +116,14 @@ class _Connection:
     Attributes:
         origin: Whose it is.
         answer: That to the last request.
+        is_sent: Whether that request was sent to its end: otherwise the next would be read as more
+            of it.
         idle_since: When it became idle, in seconds by the monotonic clock.
     """
 
     def __init__(self, origin: _Origin, stream: ByteStream) -> None:
         self.origin = origin
-        self.answer = HttpAnswer()
+        self.answer, self.is_sent = HttpAnswer(), False
         self.idle_since = 0.0
         self._stream = stream
 
@@ -147,7 +149,7 @@ class _Connection:
 
         If the peer takes no more of it, it may have answered already, so that is no error yet.
         """
-        self.answer = HttpAnswer()
+        self.answer, self.is_sent = HttpAnswer(), False
         assert isinstance(request.stream, httpx.AsyncByteStream)  # noqa: S101  an async client's
         try:
             with _raising(seconds, httpx.WriteTimeout, httpx.WriteError):
@@ -158,6 +160,7 @@ class _Connection:
                     await self._stream.send(head)
         except httpx.WriteError:
             return
+        self.is_sent = True
 
     async def receive(self, seconds: float | None) -> None:
         """Wait for the next bytes of the answer, or for the connection's end."""

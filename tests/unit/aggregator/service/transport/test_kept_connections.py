@@ -212,6 +212,24 @@ async def test_a_request_without_a_body_is_sent() -> None:
     assert (answer.content, len(server.requests)) == (b"ok", 1)
 
 
+async def test_after_a_request_that_was_cut_its_connection_is_not_used() -> None:
+    async def cut() -> AsyncIterator[bytes]:
+        yield b"half"
+        raise OSError("of which the rest cannot be read")
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await reader.read(2**16):
+            writer.write(OK)
+        writer.close()
+
+    listening = await asyncio.start_server(answer, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    async with open_client() as http:
+        await http.post(url, content=cut(), headers={"content-length": "8"})
+        assert http._transport._idle == []  # type: ignore[attr-defined]  # its own
+    listening.close()
+
+
 async def test_a_connection_that_ends_during_the_handshake_is_an_error_of_the_network(
     authority: Authority,
 ) -> None:
