@@ -11,28 +11,21 @@ Source: DAP, "Verifying and Aggregating Reports" and "Batch Buckets".
 """
 
 import dataclasses
-import hashlib
 from typing import TypeAlias
 
 from typing_extensions import override
 
 from aggregator.codec import DecodeError
 from aggregator.dap.hpke import HpkeKeypair
-from aggregator.dap.ids import ReportId, TaskId
+from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import AggregationJobResp
-from aggregator.dap.messages.columns import ReportColumns
-from aggregator.dap.report_errors import ReportError
 from aggregator.errors import PeerError
 from aggregator.protocol.aggregation import (
     IncompatibleResponse,
     KeysMissing,
-    LeaderInit,
     LeaderState,
     ReportsLost,
     largest_response,
-    leader_finish,
-    leader_init,
-    leader_resume,
 )
 from aggregator.protocol.helper_answers import (
     Refusal,
@@ -41,17 +34,25 @@ from aggregator.protocol.helper_answers import (
     after_unusable_answer,
     retry_delay,
 )
-from aggregator.protocol.reports import Rejected, report_sizes
-from aggregator.protocol.verified import Verified
+from aggregator.protocol.reports import Rejected
+from aggregator.service.leader.job_steps import (
+    Begun,
+    Ended,
+    Finished,
+    begin_job,
+    commit_job,
+    finish_job,
+    resume_job,
+    store_begun,
+)
 from aggregator.service.leader.lease_driver import LeaseDriver, helper_of
 from aggregator.service.leader.rejects import Rejects, log_outcome
-from aggregator.service.runtime import ServedTask, aggregate_verified
+from aggregator.service.runtime import ServedTask
 from aggregator.service.storage.engine.backends import UnreadableBodies
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.aggregation_jobs import (
     AGGREGATION_JOBS,
     AggregationJob,
-    finish_aggregation_job,
     forget_request,
     hold_aggregation_job,
     note_failure,
@@ -61,11 +62,9 @@ from aggregator.service.storage.jobs.aggregation_jobs import (
     set_reports_aside,
     split_aggregation_job,
     store_job_location,
-    store_request,
 )
 from aggregator.service.storage.jobs.leases import Leased
 from aggregator.service.storage.reports.claims import JobReports, reports_in_job, reports_of_job
-from aggregator.service.storage.reports.counters import counted_reason
 from aggregator.service.storage.reports.unreadable import note_readable, note_unreadable
 from aggregator.service.storage.tasks.hpke_keys import HpkeKey, list_hpke_keys
 from aggregator.service.telemetry.lines import log
@@ -153,66 +152,30 @@ class JobDriver(LeaseDriver[AggregationJob]):
                 "reject twins", lambda tx: reject_twins_of_job(tx, leased.lease)
             )
             served, keypairs, stored = await self._reports(leased.job)
-        now = self._runtime.clock.now()
+        now, skew = self._runtime.clock.now(), self._runtime.clock_skew_seconds
 
-        def init() -> tuple[LeaderInit, list[ReportId]]:
-            sizes = report_sizes(served.task)
-            reports, others = ReportColumns.joined(stored.body, stored.width, sizes)
-            begun = leader_init(
-                served.task,
-                served.verification_key,
-                keypairs,
-                reports,
-                now,
-                self._runtime.clock_skew_seconds,
-                extensions=served.task.batching.job_extensions(stored.bucket),
-            )
-            # A body damaged on the disk, or stored by another program, must not stop other reports.
-            ids = stored.ids if others else []
-            return begun, [ReportId(ids[place]) for place in others]
+        def store(begun: Begun) -> Begun:
+            ends = begun.init.request is None
+            name = "finish aggregation job" if ends else "store aggregation request"
+            self._runtime.database.run_sync(name, lambda tx: store_begun(tx, leased.lease, begun))
+            return begun
 
-        def store(done: tuple[LeaderInit, list[ReportId]]) -> _Request | None:
-            return self._store(served, leased, *done)
-
-        return await self._runtime.verify(served.task, init, store)
-
-    def _store(
-        self,
-        served: ServedTask,
-        leased: Leased[AggregationJob],
-        init: LeaderInit,
-        damaged: list[ReportId],
-    ) -> _Request | None:
-        """Store the request, in the calling thread; end the job if no report is left to ask about.
-
-        Raises:
-            KeysMissing: All reports that are left wait for a key.
-        """
-        rejected = [
-            *init.rejected,
-            *(Rejected(each, ReportError.INVALID_MESSAGE) for each in damaged),
-        ]
-        rejects = Rejects.of(rejected)
-        # They wait like reports that are too early, so that the others do not wait for a key.
-        later = [*rejects.too_early, *(each.value for each in init.keyless)]
-        if init.keyless:
-            missing = KeysMissing(init.keyless)
-            if init.request is None:
-                raise missing  # so that the job says why it waits
-            log.error("reports wait for a key", reason=str(missing))
-        if init.request is None:
-            self._runtime.database.run_sync(
-                "finish aggregation job",
-                lambda tx: finish_aggregation_job(tx, leased.lease, [], rejects.reasons, later),
-            )
-            log_outcome(leased.job, 0, rejected)
-            return None
-        body = init.request
-        self._runtime.database.run_sync(
-            "store aggregation request",
-            lambda tx: store_request(tx, leased.lease, body, rejects.reasons, later),
+        return self._told(
+            leased,
+            await self._runtime.verify(
+                served.task, lambda: begin_job(served, keypairs, stored, now, skew), store
+            ),
         )
-        return _Request(served, body, init.state)
+
+    def _told(self, leased: Leased[AggregationJob], begun: Begun) -> _Request | None:
+        """Log what became of reports at the beginning; return the request, if one was stored."""
+        init = begun.init
+        if init.keyless:
+            log.error("reports wait for a key", reason=str(KeysMissing(init.keyless)))
+        if init.request is None:
+            log_outcome(leased.job, 0, begun.rejected)
+            return None
+        return _Request(begun.served, init.request, init.state)
 
     async def _set_aside(self, leased: Leased[AggregationJob], error: UnreadableBodies) -> int:
         """Give the reports back that cannot be read now, for the job's others; say how many."""
@@ -252,55 +215,25 @@ class JobDriver(LeaseDriver[AggregationJob]):
         if request.state is None:
             _, keypairs, again = await self._reports(leased.job)
 
-        def finish() -> tuple[Verified, list[Rejected], list[bytes]]:
+        def work() -> Finished:
             state = request.state
             if state is None:
-                sizes = report_sizes(served.task)
-                reports, _ = ReportColumns.joined(again.body, again.width, sizes)
-                key = served.verification_key
-                state = leader_resume(served.task, key, keypairs, request.body, reports)
-            answered = served.task.profile.framing.read_answer(answer.body)
-            verified, rejected = leader_finish(served.task, state, answered)
-            # The others of what is lost lack a key, and may wait for it as they may for their time.
-            given_up = {*state.lost.values()} - {*again.ids}
-            others = [each for each in rejected if each.report_id.value not in given_up]
-            return verified, others, [*given_up]
+                state = resume_job(served, keypairs, again, request.body)
+            return finish_job(served, state, answer.body, {*again.ids})
 
-        def commit(done: tuple[Verified, list[Rejected], list[bytes]]) -> list[Rejected]:
-            self._commit(leased, request.body, *done)
-            return done[1]
-
-        return await self._runtime.verify(served.task, finish, commit)
-
-    def _commit(
-        self,
-        leased: Leased[AggregationJob],
-        body: bytes,
-        verified: Verified,
-        rejected: list[Rejected],
-        lost: list[bytes],
-    ) -> None:
-        """Commit what was verified, in the calling thread; `lost` are ids that were given up."""
-        digest = hashlib.sha256(body).digest()
-
-        def finish(tx: Transaction) -> tuple[int, list[str]]:
-            refused = aggregate_verified(tx, verified, digest)
-            aggregated = [each for each, _ in verified.accepted() if each not in refused]
-            rejects = Rejects.of(rejected)
-            left_out = {each: counted_reason(error) for each, error in refused.items()}
-            finish_aggregation_job(
-                tx,
-                leased.lease,
-                aggregated,
-                rejects.reasons | left_out,
-                rejects.too_early,
-                lost=lost,
+        def store(finished: Finished) -> Ended:
+            return self._runtime.database.run_sync(
+                "finish aggregation job",
+                lambda tx: commit_job(tx, leased.lease, request.body, finished),
             )
-            return len(aggregated), [*left_out.values()]
 
-        aggregated, left_out = self._runtime.database.run_sync("finish aggregation job", finish)
-        note(aggregated=aggregated)
-        log_outcome(leased.job, aggregated, rejected, left_out)
+        return self._ended(leased, await self._runtime.verify(served.task, work, store))
+
+    def _ended(self, leased: Leased[AggregationJob], ended: Ended) -> list[Rejected]:
+        """Log how a job ended; return the reports that were rejected."""
+        note(aggregated=ended.aggregated)
+        log_outcome(leased.job, ended.aggregated, ended.rejected, ended.left_out)
+        return ended.rejected
 
     async def _forget_too_early(
         self, served: ServedTask, rejected: list[Rejected], location: str | None
