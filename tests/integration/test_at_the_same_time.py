@@ -8,6 +8,9 @@ from typing import Any
 import anyio
 import httpx
 import pytest
+from anyio import to_thread
+from anyio.lowlevel import checkpoint
+from structlog.testing import capture_logs
 
 from aggregator.codec import encode
 from aggregator.dap.ids import TaskId
@@ -167,11 +170,9 @@ async def test_a_large_upload_is_written_in_pieces_that_others_come_between(
     assert (await pair.collect()).report_count == 8
 
 
-async def test_a_request_that_is_cancelled_as_its_turn_to_write_comes_passes_the_turn_on(
-    pair: Pair, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_of_requests_that_wait_and_are_cancelled_nothing_is_written(pair: Pair) -> None:
     taken = Uploads(pair.leader.runtime, MAX_AGE_SECONDS, Grouping(reports=1))
-    bodies = [encode(UploadRequest((each,))) for each in await pair.reports([0, 1, 2])]
+    bodies = [encode(UploadRequest((each,))) for each in await pair.reports([0, 1, 2, 3])]
     scopes = [anyio.CancelScope() for _ in bodies]
     is_held = threading.Event()
     answered: list[int] = []
@@ -181,27 +182,83 @@ async def test_a_request_that_is_cancelled_as_its_turn_to_write_comes_passes_the
             assert (await taken.take(pair.task.task_id, bodies[number])).status == ()
             answered.append(number)
 
-    hand_on = taken._hand_on
-
-    def cancel_and_hand_on() -> None:
-        scopes[1].cancel()  # it learns of that only after its turn has come
-        hand_on()
-
     def hold(transaction: str, moment: str) -> None:
         if (transaction, moment) == ("upload", "begin"):
             is_held.wait(PATIENCE_SECONDS)
 
-    monkeypatch.setattr(taken, "_hand_on", cancel_and_hand_on)
     pair.leader.on_moment = hold
     await pair.leader.runtime.upload_terms(pair.task.task_id)  # nobody reads, so none overtakes
     with anyio.fail_after(PATIENCE_SECONDS):
         async with anyio.create_task_group() as group:
-            for number in range(3):
+            for number in range(4):
                 group.start_soon(upload, number)
-            while len([*taken._waiting]) < 2:  # noqa: ASYNC110 - it is polled
+            while len([*taken._waiting]) < 3:  # noqa: ASYNC110 - it is polled
                 await anyio.sleep(0.01)
+            scopes[0].cancel()  # it is being written, and stays so
+            scopes[2].cancel()
+            await checkpoint()
             is_held.set()
-    assert answered == [0, 2]
+    assert answered == [1, 3]
+    counts = await pair.leader.database.read(
+        "counts", lambda tx: report_counts(tx, pair.task.task_id.value, Stage.UPLOAD)
+    )
+    assert counts == {"stored": 3}
+
+
+async def test_a_fault_of_our_own_while_uploads_are_written_is_told_once_and_stops_no_other(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = Uploads(pair.leader.runtime, MAX_AGE_SECONDS)
+    bodies = [encode(UploadRequest((each,))) for each in await pair.reports([0, 1, 2])]
+    raised: list[BaseException] = []
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    async def upload(body: bytes) -> None:
+        try:
+            await taken.take(pair.task.task_id, body)
+        except (ZeroDivisionError, StoreError) as error:
+            raised.append(error)
+
+    await pair.leader.runtime.upload_terms(pair.task.task_id)
+    with monkeypatch.context() as patch:
+        patch.setattr(uploads, "put_group", fail)
+        async with anyio.create_task_group() as group:
+            for body in bodies:
+                group.start_soon(upload, body)
+        assert sorted(type(each).__name__ for each in raised) == [
+            "StoreError",
+            "StoreError",
+            "ZeroDivisionError",
+        ]
+    for body in bodies:
+        assert (await taken.take(pair.task.task_id, body)).status == ()
+
+
+async def test_a_fault_of_our_own_for_which_nobody_waits_any_more_is_logged(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = Uploads(pair.leader.runtime, MAX_AGE_SECONDS)
+    (report,) = await pair.reports([0])
+    begun, left = threading.Event(), threading.Event()
+
+    def fail(*_: object) -> None:
+        begun.set()
+        left.wait(PATIENCE_SECONDS)
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(uploads, "put_group", fail)
+    with capture_logs() as lines:
+        async with anyio.create_task_group() as group:
+            group.start_soon(taken.take, pair.task.task_id, encode(UploadRequest((report,))))
+            await to_thread.run_sync(begun.wait, PATIENCE_SECONDS)
+            group.cancel_scope.cancel()
+        left.set()
+        with anyio.fail_after(PATIENCE_SECONDS):
+            while taken._writer is not None:  # noqa: ASYNC110 - it is polled
+                await anyio.sleep(0.01)
+    assert [line["event"] for line in lines] == ["uploads failed"]
 
 
 async def test_a_request_of_which_a_piece_failed_is_repeated_and_counts_once(
@@ -283,7 +340,7 @@ async def test_a_transaction_locks_a_bounded_number_of_tasks(
     async with anyio.create_task_group() as group:
         for task in tasks:
             group.start_soon(upload, task)
-        while sum(map(len, taken._waiting._queues.values())) < len(tasks) - 1:  # noqa: ASYNC110 - it is polled
+        while len([*taken._waiting]) < len(tasks) - uploads.GROUP_TASKS:  # noqa: ASYNC110 - it is polled
             await anyio.sleep(0.01)
         all_are_here.set()
     assert sum(map(len, locked.values())) == len(tasks)
@@ -316,7 +373,7 @@ async def test_a_flood_of_uploads_for_one_task_delays_another_by_one_transaction
     async with anyio.create_task_group() as group:
         for task, body in zip(tasks, bodies, strict=True):
             group.start_soon(upload, task, body)
-        while sum(map(len, taken._waiting._queues.values())) < 40:  # noqa: ASYNC110 - it is polled
+        while len([*taken._waiting]) < 40:  # noqa: ASYNC110 - it is polled
             await anyio.sleep(0.01)
         all_are_here.set()
     assert len(stored) == 41
@@ -354,7 +411,7 @@ async def test_of_uploads_written_together_only_those_of_a_forgotten_task_fail(p
     record = TaskRecord(other.task_id.value, "leader", task_to_toml(other), bytes(32))
     await database.run("provision", lambda tx: put_task(tx, record))
     taken = Uploads(pair.leader.runtime, MAX_AGE_SECONDS)
-    tasks = (pair.task, other, pair.task)  # the first is written alone, the others wait for it
+    tasks = (pair.task, other, pair.task)
     for task in tasks:
         await pair.leader.runtime.upload_terms(task.task_id)  # remembered
     bodies = [encode(UploadRequest(tuple(await pair.reports([0], task=task)))) for task in tasks]

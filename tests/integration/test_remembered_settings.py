@@ -147,7 +147,7 @@ async def test_who_looked_before_a_change_delays_and_repeats_nobody_else(
 
     monkeypatch.setattr(runtime, "upload_terms", looks)
     async with anyio.create_task_group() as group:
-        for body in bodies:  # the first is written alone, the others together
+        for body in bodies:  # written together
             group.start_soon(taken.take, task_id, body)
     assert len(looked) == 4  # one looked again
     assert counts(pair) == {"stored": 3}

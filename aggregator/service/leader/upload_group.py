@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 
 from aggregator.dap.problems import UnrecognizedTask
 from aggregator.dap.report_errors import ReportError
-from aggregator.errors import StoreError
 from aggregator.protocol.permits import mark_of
 from aggregator.protocol.reports import report_sizes
 from aggregator.protocol.task import Task
@@ -31,7 +30,6 @@ from aggregator.service.storage.tasks.version import SettingsChanged, settings_v
 class Upload:
     """Checked reports of one request and, once they are written, their outcomes.
 
-    Its caller is woken once they are written, or when it has to write the next group.
     `version` is the settings version against which the request was checked; the transaction that
     writes the request's first piece compares it.
     """
@@ -43,30 +41,34 @@ class Upload:
     version: int | None
     terms: UploadTerms
     outcomes: list[ReportError | None] | None = None
-    failure: StoreError | UnrecognizedTask | None = None
-    is_woken: bool = False
+    failure: BaseException | None = None
     _wakes: asyncio.Future[None] | None = None  # made if its caller waits
-
-    @property
-    def is_done(self) -> bool:
-        """Whether it was written or has failed."""
-        return self.outcomes is not None or self.failure is not None
 
     @property
     def size(self) -> int:
         """The bytes of its reports."""
         return self.reports.size
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether its caller waits for it, and was not cancelled."""
+        return self._wakes is not None and not self._wakes.done()
+
     async def wait(self) -> None:
-        """Wait until it is woken."""
+        """Wait until it was written or has failed."""
         self._wakes = asyncio.get_running_loop().create_future()
         await self._wakes
 
     def wake(self) -> None:
-        """Wake its caller, if it waits and was not cancelled."""
-        self.is_woken = True
+        """Wake its caller, if it waits."""
         if self._wakes is not None and not self._wakes.done():
             self._wakes.set_result(None)
+
+    def outcome(self) -> list[ReportError | None]:
+        """Return the outcomes of its reports, or raise why it failed."""
+        if self.failure is not None:
+            raise self.failure
+        return self.outcomes or []
 
 
 def why_over(tx: Transaction, terms: UploadTerms) -> Over | None:

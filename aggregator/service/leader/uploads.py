@@ -1,9 +1,9 @@
 """Checks uploaded reports and writes them, several requests per transaction.
 
-Requests that arrive while a transaction is being written are written together by the next one:
-under load a transaction carries many requests, and without load a request waits only if a delay is
-set. Tasks take turns in the threads that check and in the transactions, so that a flood of uploads
-to one task delays no other for long.
+One task writes, as long as anything waits. Requests that arrive while a transaction is being
+written are written together by the next one: under load a transaction carries many requests, and
+without load a request waits only if a delay is set. Tasks of DAP take turns in the threads that
+check and in the transactions, so that a flood of uploads to one task delays no other for long.
 
 A large request is written in pieces, so that no transaction holds the store's writer for long. If a
 piece fails, the request fails, but the pieces before it stay stored: when the client repeats the
@@ -12,11 +12,14 @@ request, their reports are already there.
 Source: DAP, "Uploading Reports".
 """
 
+import asyncio
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextvars import Context
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 from aggregator.dap.ids import ReportId, TaskId
 from aggregator.dap.messages import ReportUploadStatus, UploadErrors
@@ -36,6 +39,7 @@ from aggregator.service.storage.engine.states import BatchState
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports.capacity import full_of_others, room_now
 from aggregator.service.storage.tasks.version import SettingsChanged, settings_version
+from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.metrics import UPLOAD_GROUP_REPORTS
 
 GROUP_SIZE = 4 * 2**20
@@ -89,7 +93,7 @@ class Uploads:
         self._waiting: FairQueue[Upload] = FairQueue()
         self._log = UploadLog()
         self._last_moment: Moment | None = None
-        self._is_writing = False
+        self._writer: asyncio.Task[None] | None = None  # while anything waits, or is written
         self._missing = 0  # how many reports the transaction that waits for more still lacks
         self._is_full: anyio.Event | None = None  # only while a transaction waits for more
 
@@ -189,58 +193,51 @@ class Uploads:
 
     async def _write(self, upload: Upload) -> list[ReportError | None]:
         """Store a piece of a request; return the outcomes of its reports (`put_reports`)."""
-        if self._is_writing:
-            await self._wait(upload)
-        if not upload.is_done:
-            self._is_writing = True
-            try:
-                # Shielded: this request also writes for others and must not abandon them.
-                with anyio.CancelScope(shield=True):
-                    await self._gather(upload)
-                    await self._write_group(upload)
-            finally:
-                self._hand_on()
-        if upload.failure is not None:
-            raise upload.failure
-        return upload.outcomes or []
+        self._put(upload)
+        try:
+            await upload.wait()
+        except BaseException:
+            self._waiting.discard(upload.task.task_id.value, upload)
+            raise
+        return upload.outcome()
 
-    async def _gather(self, upload: Upload) -> None:
+    def _put(self, upload: Upload) -> None:
+        """Have a piece written."""
+        self._waiting.put(upload.task.task_id.value, upload)
+        self._missing -= len(upload.reports)
+        if self._is_full is not None and self._missing <= 0:
+            self._is_full.set()
+        if self._writer is None:
+            # Outside the trace of the request that happens to be the first: it writes for many.
+            loop = asyncio.get_running_loop()
+            self._writer = loop.create_task(self._write_all(), context=Context())
+
+    async def _write_all(self) -> None:
+        """Write what waits, one group after the other, until nothing does."""
+        try:
+            while self._waiting:
+                await self._gather()
+                await self._write_group()
+                await checkpoint()  # the next pieces of large requests join the next group
+        finally:
+            self._writer = None
+
+    async def _gather(self) -> None:
         """Wait for more uploads to join, if a delay is set and the group is not full yet."""
         if not self._grouping.delay_seconds:
             return
-        here = len(upload.reports) + sum(len(each.reports) for each in self._waiting)
-        self._missing = self._grouping.reports - here
+        self._missing = self._grouping.reports - sum(len(each.reports) for each in self._waiting)
         if self._missing > 0:
             self._is_full = anyio.Event()
             with anyio.move_on_after(self._grouping.delay_seconds):
                 await self._is_full.wait()
             self._is_full = None
 
-    async def _wait(self, upload: Upload) -> None:
-        """Wait until another request has written this piece, or it is this one's turn to write."""
-        task = upload.task.task_id.value
-        self._waiting.put(task, upload)
-        self._missing -= len(upload.reports)
-        if self._is_full is not None and self._missing <= 0:
-            self._is_full.set()
-        try:
-            await upload.wait()
-        except BaseException:
-            self._waiting.discard(task, upload)
-            if upload.is_woken and not upload.is_done:
-                self._hand_on()
-            raise
-
-    def _hand_on(self) -> None:
-        """Wake the waiting piece whose turn it is to write, if any."""
-        self._is_writing = bool(self._waiting)
-        if self._waiting:
-            self._waiting.take().wake()
-
-    async def _write_group(self, upload: Upload) -> None:
-        """Write a piece together with those whose turn it is, or record on each why it failed."""
-        group, size, reports = [upload], upload.size, len(upload.reports)
-        tasks = {upload.task.task_id}
+    async def _write_group(self) -> None:
+        """Write the pieces whose turn it is, or record on each why it failed."""
+        group: list[Upload] = []
+        size = reports = 0
+        tasks = set[TaskId]()
         while self._waiting and size < GROUP_SIZE and reports < self._grouping.reports:
             if len(tasks) == GROUP_TASKS:
                 break
@@ -248,6 +245,8 @@ class Uploads:
             size += group[-1].size
             reports += len(group[-1].reports)
             tasks.add(group[-1].task.task_id)
+        if not group:
+            return  # all have left while it waited for more
         UPLOAD_GROUP_REPORTS.observe(reports)
         try:
             with self._ages.learning():
@@ -255,9 +254,11 @@ class Uploads:
             self._note_stored([each for each in group if each.failure is None])
         except StoreError as error:
             _fail(group, error)
-        except BaseException:
+        except BaseException as error:
             _fail(group, StoreError("the transaction that carried this upload failed"))
-            raise
+            if isinstance(error, asyncio.CancelledError):  # the event loop ends
+                raise
+            _tell(group, error)
         finally:
             for member in group:
                 member.wake()
@@ -269,6 +270,16 @@ class Uploads:
             self._log.note(reports, len(group), tasks)
 
 
-def _fail(group: list[Upload], failure: StoreError) -> None:
+def _tell(group: Sequence[Upload], error: BaseException) -> None:
+    """Have one of the requests that wait raise a fault of our own, or log it if none waits."""
+    told = next((upload for upload in group if upload.is_awaited), None)
+    if told is None:
+        log.error("uploads failed", exc_info=error)
+        let_go(error)
+    else:
+        told.failure = error
+
+
+def _fail(group: Sequence[Upload], failure: StoreError) -> None:
     for upload in group:
         upload.outcomes, upload.failure = None, failure  # nothing was committed
