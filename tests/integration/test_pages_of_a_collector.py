@@ -22,9 +22,8 @@ from fastapi.routing import APIRoute
 from structlog.testing import capture_logs
 
 from aggregator.cli.steward.plan_serve import planner_guest
-from aggregator.collector import models
 from aggregator.collector.abandoning import MEANING
-from aggregator.collector.pages import files, routes
+from aggregator.collector.pages import files, models, routes
 from aggregator.collector.pages.readings import Estimate, Reading
 from aggregator.collector.pages.view import View
 from aggregator.dap.ids import TaskId

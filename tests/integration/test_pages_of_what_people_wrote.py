@@ -26,8 +26,7 @@ from aggregator.client.text.amounts import Amount
 from aggregator.client.text.choices import ByChoice
 from aggregator.client.text.question import TextQuestion
 from aggregator.client.text.spelling import Spelling
-from aggregator.collector import models
-from aggregator.collector.pages import forms, word_lists
+from aggregator.collector.pages import forms, models, word_lists
 from aggregator.collector.pages.readings import Readings
 from aggregator.collector.pages.texts import costs_of_texts
 from aggregator.dap.ids import encode_base64url

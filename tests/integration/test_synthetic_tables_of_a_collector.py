@@ -9,7 +9,7 @@ import httpx
 import polars as pl
 import pytest
 
-from aggregator.collector import models
+from aggregator.collector.pages import models
 from aggregator.protocol.task import Task
 from tests.support.collector_service import BEARER, log_in
 from tests.support.collector_world import MONDAY, SCRIPT, WEEK, CollectorWorld, task_asking

@@ -24,7 +24,6 @@ from fastapi import APIRouter, Request, Response, status
 from fastapi.responses import JSONResponse, RedirectResponse
 
 from aggregator.collector.bundles import HandedIn
-from aggregator.collector.models import AboutNumber, Batches, Overview, Question, Sheet
 from aggregator.collector.openapi import described_file, openapi
 from aggregator.collector.pages.about import about
 from aggregator.collector.pages.access import Access, to_login, why_and_code
@@ -32,6 +31,7 @@ from aggregator.collector.pages.asked import Asked
 from aggregator.collector.pages.batches import ABANDONED, batches
 from aggregator.collector.pages.files import add_files, as_file, as_png, download, draws_png
 from aggregator.collector.pages.forms import named_batch, read_form, read_upload
+from aggregator.collector.pages.models import AboutNumber, Batches, Overview, Question, Sheet
 from aggregator.collector.pages.overview import overview
 from aggregator.collector.pages.question import question
 from aggregator.collector.pages.readings import Readings

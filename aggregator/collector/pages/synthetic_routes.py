@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable
 from anyio import CapacityLimiter
 from fastapi import APIRouter, Request, Response, status
 
-from aggregator.collector.models import SyntheticTable
 from aggregator.collector.pages.access import Access, to_login
 from aggregator.collector.pages.asked import Asked
 from aggregator.collector.pages.files import TABLES, add_files, as_file, download
+from aggregator.collector.pages.models import SyntheticTable
 from aggregator.collector.pages.readings import Reading, Readings
 from aggregator.collector.pages.synthetic import MOST_SYNTHETIC, Looked, synthetic_view
 from aggregator.collector.pages.view import View

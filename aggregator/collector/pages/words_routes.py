@@ -12,10 +12,10 @@ from functools import partial
 
 from fastapi import APIRouter, Request, Response, status
 
-from aggregator.collector.models import WordsOfText
 from aggregator.collector.pages.access import Access, to_login, why_and_code
 from aggregator.collector.pages.files import add_files, as_file
 from aggregator.collector.pages.forms import read_form
+from aggregator.collector.pages.models import WordsOfText
 from aggregator.collector.pages.readings import Readings
 from aggregator.collector.pages.texts import AskedText, TextWindow, text_of, texts_in
 from aggregator.collector.pages.view import View
