@@ -9,7 +9,7 @@ from another site, a message or a file, so such a visit is redirected once more,
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from urllib.parse import quote
 
 import anyio
@@ -19,6 +19,7 @@ from starlette.exceptions import HTTPException
 
 from aggregator.collector.pages.forms import read_form
 from aggregator.collector.pages.session import CSRF_FIELD, Session, Sessions
+from aggregator.collector.pages.view import View
 from aggregator.dap.auth import hash_token, token_matches
 from aggregator.errors import Abort
 from aggregator.service.telemetry.lines import log
@@ -46,6 +47,11 @@ if (token) {
 }
 """
 _SCRIPT_PATH = "/login.js"
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+NOT_OWN = "This form is not of your session: try again.", status.HTTP_403_FORBIDDEN
+"""The words and the status of a form that was not made for a session."""
 
 FREE_REFUSALS = 5
 """How many wrong tokens in a row are answered without a delay."""
@@ -134,17 +140,37 @@ class Access:
         """Return whether a form was made for this session."""
         return self._sessions.is_own_form(session, form.get(CSRF_FIELD, ""))
 
-    def shown(
+    def page_of(self, view_of: Callable[[Request, str], Awaitable[View]]) -> Handler:
+        """Return the handler of a page, whose forms carry the value that `view_of` gets.
+
+        What `view_of` refuses with an `Abort` is a page that says why.
+        """
+
+        async def handle(request: Request) -> Response:
+            session = self.session(request)
+            if session is None:
+                return to_login(request)
+            try:
+                view = await view_of(request, self.csrf(session))
+            except Abort as error:
+                return self._refused(session, error)
+            return self.shown(session, view)
+
+        return handle
+
+    def shown(self, session: Session, view: View, code: int = status.HTTP_200_OK) -> Response:
+        """Return a page of a session."""
+        return self._page(session, view.title, view.content, code)
+
+    def _page(
         self, session: Session, title: str, content: Sequence[Html | None], code: int
     ) -> Response:
-        """Return a page of a session."""
         return page(title, *content, links=self._links, aside=self._leave(session), status=code)
 
-    def refused(self, session: Session, error: Abort) -> Response:
+    def _refused(self, session: Session, error: Abort) -> Response:
         """Return a page of a session that says why another is not shown."""
         why, code = why_and_code(error)
-        reason = tag("p", f"{why[:1].upper()}{why[1:]}.")
-        return self.shown(session, "Not here", [reason], code)
+        return self._page(session, "Not here", [tag("p", f"{why[:1].upper()}{why[1:]}.")], code)
 
     async def not_served(self, request: Request, error: Exception) -> Response:
         """Answer requests that HTTP itself refuses; a person at an unknown address gets a page."""
@@ -160,7 +186,7 @@ class Access:
                 nothing = tag("p", "There is no page at this address.")
                 if session is None:
                     return to_login(request)
-                return self.shown(session, "Not here", [nothing], error.status_code)
+                return self._page(session, "Not here", [nothing], error.status_code)
         return http_error_response(error.status_code, error.detail, error.headers)
 
     async def login(self, request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""Reads the forms of the collector's pages."""
+"""Reads the addresses and the forms of the collector's pages."""
 
 from collections.abc import Mapping
 from email import message_from_bytes
@@ -8,8 +8,14 @@ from urllib.parse import parse_qsl
 
 from fastapi import Request
 
-from aggregator.dap.problems import BatchInvalid, InvalidMessage, UnsupportedMediaType
-from aggregator.errors import ParameterError
+from aggregator.dap.ids import TaskId
+from aggregator.dap.problems import (
+    BatchInvalid,
+    InvalidMessage,
+    UnrecognizedTask,
+    UnsupportedMediaType,
+)
+from aggregator.errors import Abort, ParameterError
 from aggregator.failures import in_thread
 from aggregator.service.web.messages import read_bytes
 from aggregator.written_times import Times
@@ -19,6 +25,14 @@ _MAX_FIELDS = 16
 """More than any form of these pages has."""
 _FORM = "application/x-www-form-urlencoded"
 _WITH_FILE = "multipart/form-data"
+
+
+def task_named(request: Request) -> TaskId:
+    """Return the task of a page by its address; raises `UnrecognizedTask` if it names none."""
+    try:
+        return TaskId.parse(request.path_params["task_id"])
+    except Abort as error:
+        raise UnrecognizedTask("the address holds no task identifier") from error
 
 
 async def read_form(request: Request, most: int = _MAX_FORM_SIZE) -> dict[str, str]:

@@ -26,11 +26,11 @@ from fastapi.responses import JSONResponse, RedirectResponse
 from aggregator.collector.bundles import HandedIn
 from aggregator.collector.openapi import described_file, openapi
 from aggregator.collector.pages.about import about
-from aggregator.collector.pages.access import Access, to_login, why_and_code
+from aggregator.collector.pages.access import NOT_OWN, Access, Handler, to_login, why_and_code
 from aggregator.collector.pages.asked import Asked
 from aggregator.collector.pages.batches import ABANDONED, batches
 from aggregator.collector.pages.files import add_files, as_file, as_png, download, draws_png
-from aggregator.collector.pages.forms import named_batch, read_form, read_upload
+from aggregator.collector.pages.forms import named_batch, read_form, read_upload, task_named
 from aggregator.collector.pages.models import AboutNumber, Batches, Overview, Question, Sheet
 from aggregator.collector.pages.overview import overview
 from aggregator.collector.pages.question import question
@@ -43,7 +43,6 @@ from aggregator.collector.pages.view import View
 from aggregator.collector.pages.word_lists import WordLists
 from aggregator.collector.pages.words_routes import WordPages
 from aggregator.collector.so_far import LeadersWord
-from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import BatchInvalid, UnrecognizedCollectionJob, UnrecognizedTask
 from aggregator.errors import Abort
 from aggregator.failures import in_thread
@@ -64,6 +63,7 @@ The command takes files of any size.
 """
 
 Read = Callable[[Transaction], View]
+Reader = Callable[[Request, str], Read]
 
 
 class Begin(Protocol):
@@ -105,11 +105,15 @@ class Pages:
 
     def router(self) -> APIRouter:
         """Return the routes."""
-        hidden, shown = APIRouter(include_in_schema=False), APIRouter()
-        hidden.get("/docs")(self.docs)
-        hidden.get("/openapi.json")(self.openapi)
+        router = APIRouter()
+        router.include_router(self._words.router())
+        router.include_router(self._synthetic.router())
+        # Pages that the description of the API leaves out.
+        get, post = (partial(each, include_in_schema=False) for each in (router.get, router.post))
+        get("/docs")(self._access.page_of(self._docs))
+        get("/openapi.json")(self.openapi)
         # For each view: its reader, its model, and the parameters that it reads itself.
-        views: dict[str, tuple[Callable[[Request, str], Read], type, tuple[str, ...]]] = {
+        views: dict[str, tuple[Reader, type, tuple[str, ...]]] = {
             "/overview": (self._overview, Overview, ()),
             "/questions/{task_id}": (
                 self._question,
@@ -122,9 +126,8 @@ class Pages:
         }
         for path, (read, model, query) in views.items():
             page_path = "/" if path == "/overview" else path
-            hidden.get(page_path)(self._page(read))
             add_files(
-                shown,
+                router,
                 path,
                 model,
                 query,
@@ -132,39 +135,31 @@ class Pages:
                 f"What the page {page_path} shows; also as .csv and .parquet.",
                 f"The rows of {path}.json as a file.",
             )
+            get(page_path)(self._access.page_of(partial(self._view, read)))
         chart = partial(described_file, in_path=True)
         query = ("part", "result", "with", "group", "figure", "all")
         svg = chart("image/svg+xml", "The chart, with its style.", *query)
         png = chart("image/png", "The chart, where the service has matplotlib; else 404.", *query)
-        shown.get("/questions/{task_id}/{chart}.svg", **svg)(self.svg)
-        shown.get("/questions/{task_id}/{chart}.png", **png)(self.png)
-        hidden.post("/questions/{task_id}/batches")(self.collect)
-        hidden.post("/questions/{task_id}/bundle")(self.hand_in)
-        both = APIRouter()
-        both.include_router(self._words.router())
-        both.include_router(self._synthetic.router())
-        both.include_router(shown)
-        both.include_router(hidden)
-        return both
+        router.get("/questions/{task_id}/{chart}.svg", **svg)(self.svg)
+        router.get("/questions/{task_id}/{chart}.png", **png)(self.png)
+        post("/questions/{task_id}/batches")(self.collect)
+        post("/questions/{task_id}/bundle")(self.hand_in)
+        return router
 
     async def openapi(self, request: Request) -> Response:
         """Return the description of the API."""
         self._access.check_reader(request)
         return JSONResponse(openapi(request.app), headers=HEADERS)
 
-    async def docs(self, request: Request) -> Response:
+    async def _docs(self, request: Request, _csrf: str) -> View:
         """Show the description of the API."""
-        session = self._access.session(request)
-        if session is None:
-            return to_login(request)
         about = tag(
             "p",
             "A program sends the token as a bearer (Authorization: Bearer …). The same as ",
             tag("a", "OpenAPI", href="/openapi.json"),
             ".",
         )
-        view = View("Requests for programs", [about, *reference(openapi(request.app))], {}, list)
-        return self._shown(view, session, status.HTTP_200_OK)
+        return View("Requests for programs", [about, *reference(openapi(request.app))], {}, list)
 
     async def svg(self, request: Request, chart: str) -> Response:
         """Return a chart of a question as a file of its own."""
@@ -195,25 +190,19 @@ class Pages:
         if session is None:
             return to_login(request)
         form = await read_form(request)
-        refused, code = "This form is not of your session: try again.", status.HTTP_403_FORBIDDEN
-        if self._access.is_own_form(session, form):
-            try:
-                asked = await self._database.read("get task", partial(self._asked, request))
-                is_meant = form.get("meant") == "yes"
-                if ABANDONED not in form:
-                    await self._begin(
-                        asked.task, named_batch(form, self._readings.times), now=is_meant
-                    )
-                elif is_meant:
-                    await self._abandon(form[ABANDONED])
-                else:
-                    raise BatchInvalid("a collection is given up only if the form says so")
-            except Abort as error:
-                refused, code = why_and_code(error)
+
+        async def collect(asked: Asked) -> str:
+            is_meant = form.get("meant") == "yes"
+            if ABANDONED not in form:
+                named = named_batch(form, self._readings.times)
+                await self._begin(asked.task, named, now=is_meant)
+            elif is_meant:
+                await self._abandon(form[ABANDONED])
             else:
-                return RedirectResponse(f"{asked.path}/batches", status.HTTP_303_SEE_OTHER, HEADERS)
-        view = await self._read(self._batches(request, self._access.csrf(session), refused))
-        return self._shown(view, session, code)
+                raise BatchInvalid("a collection is given up only if the form says so")
+            return ""
+
+        return await self._done(request, session, form, collect)
 
     async def hand_in(self, request: Request) -> Response:
         """Hand in the bundle of reports in a form's file, and collect it; go back to the list."""
@@ -223,22 +212,40 @@ class Pages:
         fields = await read_upload(request, MOST_BUNDLE_BYTES)
         reports = fields.pop("reports", b"")
         form = {name: value.decode("utf-8", "replace") for name, value in fields.items()}
-        refused, code = "This form is not of your session: try again.", status.HTTP_403_FORBIDDEN
+
+        async def hand_in(asked: Asked) -> str:
+            told = await self._hand_in(asked.task, form.get("epsilon", ""), reports)
+            if not told.refused:
+                return ""
+            whys = ", ".join(f"{error} {count}" for error, count in told.refused.items())
+            return f"{told.reports - told.accepted} of {told.reports} reports ({whys})"
+
+        return await self._done(request, session, form, hand_in)
+
+    async def _done(
+        self,
+        request: Request,
+        session: Session,
+        form: Mapping[str, str],
+        do: Callable[[Asked], Awaitable[str]],
+    ) -> Response:
+        """Do what a form asks for, and go back to the list of batches, which says what was refused.
+
+        `do` returns that, or raises `Abort`.
+        """
+        refused, code = NOT_OWN
         if self._access.is_own_form(session, form):
             try:
                 asked = await self._database.read("get task", partial(self._asked, request))
-                told = await self._hand_in(asked.task, form.get("epsilon", ""), reports)
+                refused, code = await do(asked), status.HTTP_200_OK
             except Abort as error:
                 refused, code = why_and_code(error)
             else:
-                if not told.refused:
+                if not refused:
                     to = f"{asked.path}/batches"
                     return RedirectResponse(to, status.HTTP_303_SEE_OTHER, HEADERS)
-                whys = ", ".join(f"{error} {count}" for error, count in told.refused.items())
-                refused = f"{told.reports - told.accepted} of {told.reports} reports ({whys})"
-                code = status.HTTP_200_OK
         view = await self._read(self._batches(request, self._access.csrf(session), refused))
-        return self._shown(view, session, code)
+        return self._access.shown(session, view, code)
 
     def _overview(self, _request: Request, _csrf: str) -> Read:
         return lambda tx: overview(tx, self._readings)
@@ -259,37 +266,18 @@ class Pages:
         said = self._leaders_word
         return lambda tx: batches(tx, self._asked(request, tx), csrf, said, refused)
 
-    async def _prepare(self, request: Request, read: Callable[[Request, str], Read]) -> None:
-        """Ask the leader what a page will say of it."""
-        if read == self._batches:
+    async def _view(self, read: Reader, request: Request, csrf: str) -> View:
+        if read == self._batches:  # which says what the leader does
             asked = await self._database.read("get task", partial(self._asked, request))
             await self._leaders_word.refresh(asked.task)
+        return await self._read(read(request, csrf))
 
-    def _page(self, read: Callable[[Request, str], Read]) -> Callable[..., Awaitable[Response]]:
-        """Return the handler of a page."""
-
-        async def handle(request: Request) -> Response:
-            session = self._access.session(request)
-            if session is None:
-                return to_login(request)
-            try:
-                await self._prepare(request, read)
-                view = await self._read(read(request, self._access.csrf(session)))
-            except Abort as error:
-                return self._access.refused(session, error)
-            return self._shown(view, session, status.HTTP_200_OK)
-
-        return handle
-
-    def _file(
-        self, read: Callable[[Request, str], Read], ending: str
-    ) -> Callable[..., Awaitable[Response]]:
+    def _file(self, read: Reader, ending: str) -> Handler:
         """Return the handler of what a page shows, as a file."""
 
         async def handle(request: Request) -> Response:
             self._access.check_reader(request)
-            await self._prepare(request, read)
-            view = await self._read(read(request, ""))
+            view = await self._view(read, request, "")
             # Importing a library or writing 100,000 rows must not block other requests.
             return await in_thread(as_file, view, ending)
 
@@ -299,15 +287,9 @@ class Pages:
         return await self._database.read("read a page", read)
 
     def _asked(self, request: Request, tx: Transaction) -> Asked:
-        try:
-            task_id = TaskId.parse(request.path_params["task_id"])
-        except Abort as error:
-            raise UnrecognizedTask("the address holds no task identifier") from error
+        task_id = task_named(request)
         place = request.query_params.get("part", "")
         asked = self._readings.one(tx, task_id.value, place)
         if asked is None:
             raise UnrecognizedTask("this collector has no such task", task_id)
         return asked
-
-    def _shown(self, view: View, session: Session, code: int) -> Response:
-        return self._access.shown(session, view.title, view.content, code)

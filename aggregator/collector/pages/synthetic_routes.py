@@ -5,21 +5,20 @@ GET /questions/{task_id}/synthetic    synthetic counts beside released ones; als
 """
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
 
 from anyio import CapacityLimiter
-from fastapi import APIRouter, Request, Response, status
+from fastapi import APIRouter, Request, Response
 
-from aggregator.collector.pages.access import Access, to_login
+from aggregator.collector.pages.access import Access, Handler
 from aggregator.collector.pages.asked import Asked
 from aggregator.collector.pages.files import TABLES, add_files, as_file, download
+from aggregator.collector.pages.forms import task_named
 from aggregator.collector.pages.models import SyntheticTable
 from aggregator.collector.pages.readings import Reading, Readings
 from aggregator.collector.pages.synthetic import MOST_SYNTHETIC, Looked, synthetic_view
 from aggregator.collector.pages.view import View
-from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import UnrecognizedCollectionJob, UnrecognizedTask
-from aggregator.errors import Abort, ParameterError
+from aggregator.errors import ParameterError
 from aggregator.failures import in_thread
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.transaction import Transaction
@@ -42,10 +41,9 @@ class SyntheticPages:
     def router(self) -> APIRouter:
         """Return the routes."""
         path, query = "/questions/{task_id}/synthetic", ("result",)
-        hidden, shown = APIRouter(include_in_schema=False), APIRouter()
-        hidden.get(path)(self.page)
+        router = APIRouter()
         add_files(
-            shown,
+            router,
             path,
             SyntheticTable,
             query,
@@ -53,25 +51,15 @@ class SyntheticPages:
             f"What the page {path} shows: synthetic counts beside released ones.",
             "Rows of nobody, drawn from the released pairs of a survey.",
         )
-        both = APIRouter()
-        both.include_router(shown)
-        both.include_router(hidden)
-        return both
+        router.get(path, include_in_schema=False)(self._access.page_of(self._view))
+        return router
 
-    async def page(self, request: Request) -> Response:
-        """Show a synthetic table."""
-        session = self._access.session(request)
-        if session is None:
-            return to_login(request)
-        try:
-            view = await in_thread(
-                synthetic_view, await self._looked(request), dict(request.query_params)
-            )
-        except Abort as error:
-            return self._access.refused(session, error)
-        return self._access.shown(session, view.title, view.content, status.HTTP_200_OK)
+    async def _view(self, request: Request, _csrf: str) -> View:
+        return await in_thread(
+            synthetic_view, await self._looked(request), dict(request.query_params)
+        )
 
-    def _file(self, ending: str) -> Callable[[Request], Awaitable[Response]]:
+    def _file(self, ending: str) -> Handler:
         async def handle(request: Request) -> Response:
             self._access.check_reader(request)
             looked = await self._looked(request)
@@ -102,10 +90,7 @@ class SyntheticPages:
     def _known(
         self, request: Request, tx: Transaction
     ) -> tuple[Asked, list[Reading], Reading | None]:
-        try:
-            task_id = TaskId.parse(request.path_params["task_id"])
-        except Abort as error:
-            raise UnrecognizedTask("the address holds no task identifier") from error
+        task_id = task_named(request)
         asked = self._readings.one(tx, task_id.value)
         if asked is None or asked.meaning is None:
             raise UnrecognizedTask("this collector has no such survey", task_id)

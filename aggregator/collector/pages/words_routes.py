@@ -7,14 +7,14 @@ POST /questions/{task_id}/words    the same of strings that a reader pastes
 A pasted list is not kept; what it found is kept in memory.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from fastapi import APIRouter, Request, Response, status
 
-from aggregator.collector.pages.access import Access, to_login, why_and_code
+from aggregator.collector.pages.access import NOT_OWN, Access, Handler, to_login, why_and_code
 from aggregator.collector.pages.files import add_files, as_file
-from aggregator.collector.pages.forms import read_form
+from aggregator.collector.pages.forms import read_form, task_named
 from aggregator.collector.pages.models import WordsOfText
 from aggregator.collector.pages.readings import Readings
 from aggregator.collector.pages.texts import AskedText, TextWindow, text_of, texts_in
@@ -27,7 +27,6 @@ from aggregator.collector.pages.word_lists import (
     word_list,
 )
 from aggregator.collector.pages.written_page import OWN, PASTED, Looked, chosen_window, words_view
-from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import UnrecognizedTask
 from aggregator.errors import Abort
 from aggregator.failures import in_thread
@@ -52,11 +51,9 @@ class WordPages:
     def router(self) -> APIRouter:
         """Return the routes."""
         path, query = "/questions/{task_id}/words", ("window", "list")
-        hidden, shown = APIRouter(include_in_schema=False), APIRouter()
-        hidden.get(path)(self.page)
-        hidden.post(path)(self.own)
+        router = APIRouter()
         add_files(
-            shown,
+            router,
             path,
             WordsOfText,
             query,
@@ -64,21 +61,9 @@ class WordPages:
             f"What the page {path} shows; also as .csv and .parquet.",
             f"The rows of {path}.json as a file.",
         )
-        both = APIRouter()
-        both.include_router(shown)
-        both.include_router(hidden)
-        return both
-
-    async def page(self, request: Request) -> Response:
-        """Show what a list of the operator's finds."""
-        session = self._access.session(request)
-        if session is None:
-            return to_login(request)
-        try:
-            view = await self._view(request, request.query_params, self._access.csrf(session))
-        except Abort as error:
-            return self._access.refused(session, error)
-        return self._access.shown(session, view.title, view.content, status.HTTP_200_OK)
+        router.get(path, include_in_schema=False)(self._access.page_of(self._listed))
+        router.post(path, include_in_schema=False)(self.own)
+        return router
 
     async def own(self, request: Request) -> Response:
         """Show what a list finds that a reader pastes."""
@@ -88,8 +73,8 @@ class WordPages:
         form = await read_form(request, _MOST_PASTED_BYTES)
         csrf, code = self._access.csrf(session), status.HTTP_200_OK
         if not self._access.is_own_form(session, form):
-            refused = "This form is not of your session: try again."
-            code, view = status.HTTP_403_FORBIDDEN, await self._view(request, {}, csrf, refused)
+            refused, code = NOT_OWN
+            view = await self._view(request, {}, csrf, refused)
         else:
             window = {"window": form.get("window", "")}
             try:
@@ -99,12 +84,16 @@ class WordPages:
             except Abort as error:
                 refused, code = why_and_code(error)
                 view = await self._view(request, {}, csrf, refused)
-        return self._access.shown(session, view.title, view.content, code)
+        return self._access.shown(session, view, code)
 
-    def _file(self, ending: str) -> Callable[[Request], Awaitable[Response]]:
+    async def _listed(self, request: Request, csrf: str) -> View:
+        """Show what a list of the operator's finds."""
+        return await self._view(request, request.query_params, csrf)
+
+    def _file(self, ending: str) -> Handler:
         async def handle(request: Request) -> Response:
             self._access.check_reader(request)
-            view = await self._view(request, request.query_params, "")
+            view = await self._listed(request, "")
             return await in_thread(as_file, view, ending)
 
         return handle
@@ -141,10 +130,7 @@ class WordPages:
 
     def _known(self, request: Request) -> Callable[[Transaction], Known]:
         def read(tx: Transaction) -> Known:
-            try:
-                task_id = TaskId.parse(request.path_params["task_id"])
-            except Abort as error:
-                raise UnrecognizedTask("the address holds no task identifier") from error
+            task_id = task_named(request)
             asked = text_of(texts_in(self._readings.asked(tx)), task_id)
             if asked is None:
                 raise UnrecognizedTask("this collector has no text question of this task", task_id)
