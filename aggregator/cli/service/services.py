@@ -129,22 +129,20 @@ def make_runtime(
 
 def leader_app(runtime: Runtime, settings: LeaderSettings) -> ASGIApp:
     """Return the leader's application."""
-    answering, resources = LeaderResources(runtime, settings), resources_of(Role.LEADER)
-    app = create_app(
-        "leader",
-        [answering.router()],
-        settings.max_bytes_in_flight,
-        fast_routes=answering.fast_routes(),
-        below=(resources, EndpointPaths(runtime)),
-    )
-    return CrossOrigin(app, resources)
+    return _app(LeaderResources(runtime, settings), runtime, settings)
 
 
 def helper_app(runtime: Runtime, settings: HelperSettings) -> ASGIApp:
     """Return the helper's application."""
-    answering, resources = HelperResources(runtime, settings), resources_of(Role.HELPER)
+    return _app(HelperResources(runtime, settings), runtime, settings)
+
+
+def _app(
+    answering: LeaderResources | HelperResources, runtime: Runtime, settings: AggregatorSettings
+) -> ASGIApp:
+    resources = resources_of(runtime.role)
     app = create_app(
-        "helper",
+        runtime.role.name.lower(),
         [answering.router()],
         settings.max_bytes_in_flight,
         fast_routes=answering.fast_routes(),

@@ -56,7 +56,6 @@ class Estimate:
     unit: str
     mark: Mark
     method: str
-    is_main: bool
     shown: Shown
 
     @property
@@ -352,7 +351,7 @@ def _estimate(figure: Figure, possible: Range | None) -> Estimate:
     value = None if estimate is None else float(estimate)
     mark = Mark(quantity.label, value, float(interval.low), float(interval.high))
     said = shown(quantity, possible, interval)
-    return Estimate(figure.shows, quantity.unit, mark, interval.method, figure.is_wanted, said)
+    return Estimate(figure.shows, quantity.unit, mark, interval.method, said)
 
 
 def _finite(bound: float) -> float | None:
