@@ -12,11 +12,14 @@ import time
 from collections.abc import Iterator
 from typing import Any, Literal
 
+import anyio
 import httpx
 
 from aggregator.codec import DecodeError, decode
 from aggregator.dap.hpke import HpkeConfigList
 from aggregator.dap.resources import path
+from aggregator.errors import PeerError
+from aggregator.service.transport.interpretation import cause_of
 from aggregator.service.transport.peer import Peer
 
 CERTIFICATE_DAYS = 14
@@ -73,11 +76,15 @@ async def examine(http: httpx.AsyncClient, peer: Peer, endpoint: str) -> Shown:
     answer = await peer.get(path("hpke_config"))  # its error names the cause if there is no answer
     url = httpx.URL(endpoint).join(path("hpke_config").removeprefix("/"))
     asked_at, asked = time.time(), time.monotonic()
-    async with http.stream("GET", url, follow_redirects=False) as response:
-        seconds = time.monotonic() - asked
-        stream = response.extensions.get("network_stream")
-        tls: Any = None if stream is None else stream.get_extra_info("ssl_object")
-        headers = response.headers
+    try:
+        with anyio.fail_after(http.timeout.read):
+            async with http.stream("GET", url, follow_redirects=False) as response:
+                seconds = time.monotonic() - asked
+                stream = response.extensions.get("network_stream")
+                tls: Any = None if stream is None else stream.get_extra_info("ssl_object")
+                headers = response.headers
+    except (httpx.HTTPError, TimeoutError) as error:
+        raise PeerError(f"{endpoint} answers once, and not again: {cause_of(error)}") from error
     kept = re.search(r"max-age=(\d{1,9})", headers.get("cache-control", ""))
     try:
         configs = decode(HpkeConfigList, answer.carried(HpkeConfigList.message))

@@ -22,6 +22,7 @@ MAX_RETRY_AFTER_SECONDS = 3600
 _FAILURES: Mapping[type[BaseException], str] = {
     httpx.ConnectTimeout: "no connection in time",
     httpx.ReadTimeout: "no answer in time",
+    TimeoutError: "no answer in time",
     httpx.WriteTimeout: "it takes no more of the request",
     httpx.RemoteProtocolError: "the connection broke, or the answer is not HTTP",
     httpx.ReadError: "the connection broke",

@@ -11,6 +11,7 @@ import pytest
 from aggregator.codec import encode
 from aggregator.dap.hpke import HpkeConfig, HpkeConfigList
 from aggregator.dap.resources import media_type
+from aggregator.errors import PeerError
 from aggregator.service.transport.examination import Shown, examine, findings
 from aggregator.service.transport.interpretation import PeerUnreachable
 from aggregator.service.transport.peer import Peer
@@ -81,4 +82,20 @@ async def test_a_refused_certificate_is_named_with_its_reason() -> None:
 
     async with httpx.AsyncClient(transport=httpx.MockTransport(refuse)) as http:
         with pytest.raises(PeerUnreachable, match="its certificate is refused: certificate has"):
+            await examine(http, Peer(http, URL, attempts=1), URL)
+
+
+@pytest.mark.parametrize("fault", [httpx.ReadError("reset"), TimeoutError()])
+async def test_whoever_answers_only_once_is_named(fault: Exception) -> None:
+    asked = 0
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        nonlocal asked
+        asked += 1
+        if asked > 1:
+            raise fault
+        return httpx.Response(200)
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
+        with pytest.raises(PeerError, match=f"{URL} answers once, and not again"):
             await examine(http, Peer(http, URL, attempts=1), URL)
