@@ -61,6 +61,7 @@ from aggregator.protocol.task_file import (
     tasks_to_json,
     tasks_to_toml,
 )
+from aggregator.service.transport.http_answer import HttpAnswer
 from aggregator.service.transport.peer import Peer
 from aggregator.vdaf.outcomes import VerifyError
 from aggregator.vdaf.ping_pong import MessageType
@@ -295,6 +296,34 @@ def peer_answer(data: bytes) -> None:
     LOOP.run_until_complete(ask())
 
 
+def http_answer(data: bytes) -> None:
+    """Read an answer over HTTP/1.1 at once and byte by byte, until the connection ends."""
+
+    def read(pieces: Sequence[bytes]) -> object:
+        answer = HttpAnswer()
+        try:
+            for piece in pieces:
+                if not answer.is_whole:
+                    answer.feed(piece)
+            if not answer.is_whole:
+                answer.end()
+        except httpx.RemoteProtocolError:
+            return None
+        assert answer.is_whole
+        assert answer.has_head
+        return answer.status, answer.headers, b"".join(answer.pieces)
+
+    assert read([data]) == read([data[place : place + 1] for place in range(len(data))])
+
+
+HTTP_ANSWERS = (
+    b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nx: y\r\n\r\nok",
+    b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;a=b\r\nok\r\n0\r\nx: y\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nok",
+    b"HTTP/1.0 404 Not Found\r\ncontent-length: 0\r\n\r\nHTTP/1.1 200 OK\r\n\r\n",
+)
+
 PEER_ANSWERS = (
     b"200\ncontent-type: application/ppm-dap;message=hpke-config-list\n\nconfig",
     b"201\nlocation: /tasks/x/aggregation_jobs/y\nretry-after: 5\n\n",
@@ -389,5 +418,6 @@ DECODERS: Mapping[str, Decoded] = {
     ),
     "service_file": Decoded(service_file, _service_files()),
     "peer_answer": Decoded(peer_answer, PEER_ANSWERS),
+    "http_answer": Decoded(http_answer, HTTP_ANSWERS),
 }
 """Every decoder by name: what clients, peers, collectors and other parties' files may hold."""
