@@ -218,13 +218,21 @@ def _people(
 ) -> "tuple[list[dict[str, str]], list[Windows]]":
     from aggregator.cli.client.table_options import TableOptions
     from aggregator.cli.files import named
-    from aggregator.steward.survey.invited_people import people_in
+    from aggregator.steward.survey.invited_people import people_in, repeated
+    from aggregator.written_times import counted
 
     if people is None:
         return [{} for _ in range(count)], [every] * count
     table = TableOptions(None, None, None, ".").table_at(people)
     with named(people):
-        return people_in(table, task, every)
+        rows, invited = people_in(table, task, every)
+    if same := repeated(rows):
+        print(
+            f"{people}: {counted(same, 'row')} like another one: whoever stands there twice gets "
+            "two links, and may count twice",
+            file=sys.stderr,
+        )
+    return rows, invited
 
 
 def _page(page: str | None, folder: "LocalFolder | None", public: Path) -> str:

@@ -24,20 +24,26 @@ def people_in(
     """Return the rows of a table as text, and the windows of each person.
 
     A row's cell in the column "windows", such as 2026-11-02..2026-11-30 (the end is not included),
-    says for which windows its person is invited; for all of `windows` if it is empty.
+    says for which windows its person is invited; for all of `windows` if it is empty. Names of
+    columns may be in any case.
 
     Raises `ParameterError` for a table without people, or a cell that cannot be read.
     """
+    named = {name.casefold(): name for name in table.names}  # as programs for mail merges tell them
     for name in MADE:
-        if table.has(name):
+        if name in named:
             raise ParameterError(
-                f"people: the column {name!r} is made by this command: rename the one in the table"
+                f"people: the column {name!r} is made by this command: rename {named[name]!r} in "
+                "the table"
             )
+    if sum(name.casefold() == _WINDOWS for name in table.names) > 1:
+        raise ParameterError(f"people: {_WINDOWS}: there are several such columns")
     rows, invited = [], []
     for line, cells in table.read(table.names):
         row = dict(zip(table.names, map(_text, cells), strict=True))
         try:
-            invited.append(_windows(row.pop(_WINDOWS, ""), task, windows))
+            within = row.pop(named[_WINDOWS]) if _WINDOWS in named else ""
+            invited.append(_windows(within, task, windows))
         except ParameterError as error:
             raise CellError(f"line {line}: {_WINDOWS}: {error}") from None
         rows.append(row)
@@ -83,6 +89,12 @@ def _text(cell: Cell) -> str:
             return cell.label
         case _:
             raise CellError(f"a cell is {shown(cell)}, which a mail merge cannot have")
+
+
+def repeated(rows: Sequence[dict[str, str]]) -> int:
+    """Return how many rows are like one before, perhaps of one person; empty ones are not."""
+    said = [tuple(row.items()) for row in rows if any(row.values())]
+    return len(said) - len({*said})
 
 
 def columns_of(rows: Sequence[dict[str, str]]) -> list[str]:

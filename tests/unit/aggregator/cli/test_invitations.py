@@ -14,6 +14,7 @@ from aggregator.protocol.permit_lists import PermitList, read_lists, read_replac
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_to_toml
 from aggregator.steward.survey.form.translations import shipped
+from aggregator.written_times import IN_UTC
 from tests.support.commands import Done, run_here
 from tests.support.permitted import permitted
 from tests.support.signed import signed_task
@@ -120,6 +121,35 @@ def test_links_and_lists_fit_each_other_in_every_domain_and_window(folder: Path)
             for window, entry in zip(windows, entries(task, each["code"], windows), strict=True):
                 assert entry in found[task.permits.domain].windows[window]
         assert found[task.permits.domain].count == 8
+
+
+def test_columns_are_known_in_any_case_as_a_mail_merge_knows_them(folder: Path) -> None:
+    people, links = folder / "people.csv", folder / "links"
+    for made in ("Link", "NUMBER", "code"):
+        people.write_text(f"name,{made}\nAda,https://elsewhere.example\n")
+        done = invite(folder, "--people", people, "--page", PAGE)
+        assert f"rename {made!r} in the table" in done.stderr
+    people.write_text("windows,Windows\n,\n")
+    assert "several such" in invite(folder, "--people", people, "--page", PAGE).stderr
+    assert not links.exists()
+    task = asked_in(folder).task
+    day = IN_UTC.moment(task.permits_from(this_window(task) + 1))[:10]
+    after = IN_UTC.moment(task.permits_from(this_window(task) + 2))[:10]
+    people.write_text(f"name,Windows\nAda,{day}..{after}\nBob,\n")
+    assert invite(folder, "--people", people, "--page", PAGE).returncode == 0
+    assert [[*each] for each in rows(folder)] == [["name", "number", "code", "link"]] * 2
+    for each in lists(folder).values():
+        assert [len(some) for some in each.windows.values()] == [1, 2, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("table", "same"),
+    [("name\nAda\nBob\nAda\n", 1), ("name\nAda\nada\n", 0), ("windows,x\n,\n,\n", 0)],
+)
+def test_rows_that_are_alike_are_told(folder: Path, table: str, same: int) -> None:
+    (folder / "people.csv").write_text(table)
+    done = invite(folder, "--people", folder / "people.csv", "--page", PAGE)
+    assert ("1 row like another one" in done.stderr) is bool(same)
 
 
 def test_links_and_key_are_their_owners_and_the_command_says_how_dangerous_they_are(
