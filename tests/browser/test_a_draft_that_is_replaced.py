@@ -10,8 +10,7 @@ from playwright.sync_api import Browser, Page, Request, expect
 from aggregator.cli.local.folder import LocalFolder
 from aggregator.client.survey.asked_survey import read_survey
 from tests.support.patience import PATIENCE_SECONDS
-from tests.support.up import PRIO, is_up
-from tests.support.warm_start import run_warm
+from tests.support.up import is_up, prio
 
 pytestmark = pytest.mark.slow
 
@@ -92,10 +91,3 @@ def test_no_answer_to_the_former_draft_is_sent_to_the_new_one(
         rows = json.loads(prio("survey", "collect", "--json", "--now", cwd=tmp_path))["rows"]
     counts = {row["label"]: round(row["value"], 6) for row in rows if row["shows"] == "count"}
     assert counts == {"on foot": 0, "by bus": 1, "no answer": 0}
-
-
-def prio(*arguments: str, cwd: Path) -> str:
-    """Return what a command prints that succeeds."""
-    done = run_warm([*PRIO, *arguments], cwd=cwd)
-    assert done.returncode == 0, done.stderr
-    return done.stdout

@@ -6,11 +6,12 @@ from datetime import UTC, datetime
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from aggregator.dap.times import DAY, Interval
+from aggregator.dap.times import DAY
 from aggregator.steward.survey import Meaning
-from tests.support.browser import ready, says, send, visiting
+from tests.support.browser import TOSSES, ready, says, send, visiting
 from tests.support.module_pair import Site, survey_site
 from tests.support.pair import NOW
+from tests.support.surveys import week_of
 
 pytestmark = pytest.mark.slow
 
@@ -41,10 +42,6 @@ amount = { text = "Wie viel haben Sie dort ausgegeben?", unit = "Euro" }
 """So much epsilon that the noise is 0: sums tell what was sent."""
 
 DRAWN = 3
-_DRAWS = """{
-    const drawn = crypto.getRandomValues.bind(crypto);
-    crypto.getRandomValues = (bytes) => bytes.length === 8 ? bytes.fill(3, 7) : drawn(bytes);
-}"""
 """Only a toss and a level take eight bytes: the place is 3, and who gives 2 euros has level 1."""
 
 
@@ -67,7 +64,7 @@ def test_words_and_a_number_are_asked_for_and_counted_as_one_answer(
         with visiting(browser, site.address) as visit:
             page = visit.page
             page.clock.set_fixed_time(moment)
-            page.add_init_script(_DRAWS)
+            page.add_init_script(TOSSES % DRAWN)
             visit.see("/form.html")
             ready(page)
             spent = page.get_by_label("How much did you spend?")
@@ -89,9 +86,7 @@ def test_words_and_a_number_are_asked_for_and_counted_as_one_answer(
             send(page)
             says(page, "Your answers are counted.")
     site.pair.clock.advance(7 * DAY)
-    start, end = Meaning.from_json(site.asked.meaning).window(moment)
-    unit = tasks[0].time_precision
-    week = Interval.of(int(start.timestamp()) // unit, int((end - start).total_seconds()) // unit)
+    week = week_of(tasks[0], moment, Meaning.from_json(site.asked.meaning))
     values = site.collect(tasks[DRAWN], week).values
     bucket = question.hashes.bucket(DRAWN, "corner store")
     assert {place: each for place, each in enumerate(values) if each} == {

@@ -20,11 +20,11 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from aggregator.cli.local.folder import LocalFolder
+from tests.support.browser import TOSSES
 from tests.support.faults import Torn
 from tests.support.faulty_peer import FaultyPeer
 from tests.support.patience import PATIENCE_SECONDS, wait_until
-from tests.support.up import PRIO, is_up
-from tests.support.warm_start import run_warm
+from tests.support.up import is_up, prio
 
 pytestmark = pytest.mark.slow
 
@@ -66,12 +66,6 @@ tasks = 8
 """So much epsilon that the noise is 0: the results tell what was counted. Windows are whole numbers
 of their length after 1970, so that one is a unit of time, and can be collected before it is over.
 """
-
-_TOSSES = """{
-    const drawn = crypto.getRandomValues.bind(crypto);
-    crypto.getRandomValues = (bytes) => bytes.length === 8 ? bytes.fill(%d, 7) : drawn(bytes);
-}"""
-"""Only a toss takes eight bytes. None of the tasks may be without reports, for all are needed."""
 
 WISHES = ("showers", "lockers", "maps")
 
@@ -133,13 +127,6 @@ def test_everybody_is_counted_once_over_a_network_that_is_slow_and_tears(
     assert feared(words) == ({("dogs",): count - silent}, silent)
 
 
-def prio(*arguments: str, cwd: Path) -> str:
-    """Return what a command prints that succeeds."""
-    done = run_warm([*PRIO, *arguments], cwd=cwd)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def visit(browser: Browser, network: FaultyPeer, link: str, numbers: range) -> None:
     """Let some visitors answer, who wait together until all of them are counted."""
     with ExitStack() as stack:
@@ -163,7 +150,8 @@ def device(browser: Browser, network: FaultyPeer, number: int) -> Iterator[Brows
     """Yield a browser with a store of its own, on that network."""
     context = browser.new_context(proxy={"server": network.url, "bypass": "<-loopback>"})
     context.set_default_timeout(_MILLISECONDS)
-    context.add_init_script(_TOSSES % (number % 8))
+    # None of the tasks may be without reports, for all are needed.
+    context.add_init_script(TOSSES % (number % 8))
     try:
         yield context
     finally:

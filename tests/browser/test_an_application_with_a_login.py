@@ -21,7 +21,6 @@ from aggregator.service.storage.reports.counters import Stage
 from tests.support.browser import Visit, ready, says, send, visiting
 from tests.support.module_pair import Site, survey_site
 from tests.support.pair import NOW
-from tests.support.permitted import counts
 from tests.support.processes import ROOT
 from tests.support.serving import serving
 from tests.support.signed import private_keys, window_of
@@ -66,7 +65,7 @@ class Application:
 
     @property
     def stored(self) -> dict[str, int]:
-        return counts(self.site.pair.leader, Stage.UPLOAD, self.site.asked.first)
+        return self.site.pair.leader.counts(self.site.asked.first, Stage.UPLOAD)
 
 
 def log_out(page: Page) -> None:

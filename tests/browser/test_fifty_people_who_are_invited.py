@@ -13,19 +13,18 @@ from playwright.sync_api import Browser
 
 from aggregator.cli.steward.survey_texts import write_survey
 from aggregator.client import SurveyClient
-from aggregator.dap.times import DAY, Interval
+from aggregator.dap.times import DAY
 from aggregator.protocol.permit_codes import code_of
 from aggregator.protocol.permit_lists import listed
 from aggregator.protocol.requirements import Requirements
-from aggregator.service.storage.reports.counters import Stage
-from aggregator.steward.survey import Meaning
 from tests.browser.test_what_an_invited_person_sees import COUNTED, SURVEY, USED, see
 from tests.support.browser import ready, says, send, visiting
 from tests.support.clock import ManualClock
 from tests.support.invited import Invited
 from tests.support.module_pair import Site, survey_site
 from tests.support.pair import NOW
-from tests.support.permitted import counts, window_at
+from tests.support.permitted import window_at
+from tests.support.surveys import week_of
 
 pytestmark = pytest.mark.slow
 
@@ -95,14 +94,10 @@ def test_exactly_who_should_count_counts_once(browser: Browser, site: Site, tmp_
             says(page, USED)
 
     assert [invited.spent(pair.leader, each) for each in invited.tasks[:2]] == [PEOPLE + 1] * 2
-    meaning = Meaning.of_task(asked.task)
-    start, end = meaning.window(datetime.fromtimestamp(NOW, UTC))
-    unit = asked.task.time_precision
-    first, length = int(start.timestamp()) // unit, int((end - start).total_seconds()) // unit
     pair.clock.advance(7 * DAY)
-    result = site.collect(asked.task, Interval.of(first, length))
+    result = site.collect(asked.task, week_of(asked.task, datetime.fromtimestamp(NOW, UTC)))
     # The leader's list alone lets nobody count: the helper refuses that one report.
     assert result.report_count == PEOPLE
     assert tuple(result.values) == (PEOPLE, 0, 0)
-    assert counts(pair.helper, Stage.AGGREGATION, asked.task)["aggregated"] == PEOPLE
+    assert pair.helper.counts(asked.task)["aggregated"] == PEOPLE
     assert invited.spent(pair.helper, asked.task) == PEOPLE

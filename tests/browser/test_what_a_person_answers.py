@@ -24,9 +24,10 @@ from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_from_table, task_to_table
 from aggregator.steward.survey import Meaning
 from aggregator.steward.survey.form.page import form_page
-from tests.support.browser import Visit, ready, says, send, visiting
+from tests.support.browser import TOSSES, Visit, ready, requests_of, says, send, visiting
 from tests.support.module_pair import Site, elsewhere, other_keys, survey_site
 from tests.support.pair import NOW
+from tests.support.surveys import week_of
 from tests.support.text import spelling_tasks
 
 pytestmark = pytest.mark.slow
@@ -137,12 +138,6 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, Task
 PLACE = 3
 """Of the tasks of the text question that for which everybody tosses here."""
 
-_TOSSES = """{
-    const drawn = crypto.getRandomValues.bind(crypto);
-    crypto.getRandomValues = (bytes) => bytes.length === 8 ? bytes.fill(%d, 7) : drawn(bytes);
-}"""
-"""Only a toss takes eight bytes."""
-
 _KEPT = """() => new Promise((resolve) => {
     const opening = indexedDB.open('prio-outbox', 1);
     opening.onsuccess = () => {
@@ -162,7 +157,7 @@ def see(
     visit: Visit, moment: datetime = TODAY, place: int = PLACE, path: str = "/form.html"
 ) -> Page:
     visit.page.clock.set_fixed_time(moment)  # that of the services
-    visit.page.add_init_script(_TOSSES % place)
+    visit.page.add_init_script(TOSSES % place)
     page = visit.see(path)
     return ready(page)
 
@@ -204,27 +199,9 @@ def answer_with_numbers(visit: Visit) -> None:
     send(page)
 
 
-def requests_of(page: Page) -> list[Request]:
-    """Return a list that gets whatever the page asks from now on."""
-    sent: list[Request] = []
-
-    def note(request: Request) -> None:
-        sent.append(request)
-
-    page.on("request", note)
-    return sent
-
-
 def posts_in(sent: list[Request]) -> Counter[str]:
     """Return to which tasks reports were sent, and how often."""
     return Counter(each.url.split("/")[-2] for each in sent if each.post_data_buffer)
-
-
-def week_of(task: Task, moment: datetime) -> Interval:
-    start, end = Meaning.of_task(task).window(moment)
-    precision = task.configuration.time_precision
-    first = int(start.timestamp()) // precision
-    return Interval.of(first, int((end - start).total_seconds()) // precision)
 
 
 def written_in(site: Site, interval: Interval) -> dict[str | None, int]:

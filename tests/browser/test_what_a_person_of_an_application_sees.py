@@ -14,7 +14,6 @@ from tests.browser.test_what_an_invited_person_sees import COUNTED, answer
 from tests.browser.test_what_an_invited_person_sees import SURVEY as BY_INVITATION
 from tests.support.browser import Visit, ready, says, visiting
 from tests.support.module_pair import Site, survey_site
-from tests.support.permitted import counts
 from tests.support.signed import KeptAnswers, private_keys
 
 pytestmark = pytest.mark.slow
@@ -72,9 +71,9 @@ class Application:
         """What was counted of the survey, and of all tasks of the text question together."""
         found: dict[str, int] = {}
         for task in self.site.asked.texts["word"][1]:
-            for reason, count in counts(self.site.pair.leader, Stage.UPLOAD, task).items():
+            for reason, count in self.site.pair.leader.counts(task, Stage.UPLOAD).items():
                 found[reason] = found.get(reason, 0) + count
-        return [counts(self.site.pair.leader, Stage.UPLOAD, self.site.asked.first), found]
+        return [self.site.pair.leader.counts(self.site.asked.first, Stage.UPLOAD), found]
 
 
 @pytest.fixture

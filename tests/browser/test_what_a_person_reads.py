@@ -4,14 +4,15 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
-from playwright.sync_api import Browser, Dialog, Page, Request, expect
+from playwright.sync_api import Browser, Dialog, Page, expect
 
-from aggregator.dap.times import DAY, Interval
+from aggregator.dap.times import DAY
 from aggregator.protocol.task import Task
 from aggregator.steward.survey import Meaning
-from tests.support.browser import PHONE, Visit, ready, says, send, visiting
+from tests.support.browser import PHONE, TOSSES, Visit, ready, requests_of, says, send, visiting
 from tests.support.languages import TRILINGUAL
 from tests.support.module_pair import Site, survey_site
+from tests.support.surveys import week_of
 
 pytestmark = pytest.mark.slow
 
@@ -24,28 +25,14 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, Task
 
 def see(visit: Visit, site: Site) -> Page:
     visit.page.clock.set_fixed_time(datetime.fromtimestamp(site.pair.clock.now(), UTC))
-    # Both toss for the same of the text question's tasks: only a toss takes eight bytes.
-    visit.page.add_init_script("""{
-        const drawn = crypto.getRandomValues.bind(crypto);
-        crypto.getRandomValues = (bytes) => bytes.length === 8 ? bytes.fill(3, 7) : drawn(bytes);
-    }""")
+    # Both toss for the same of the text question's tasks.
+    visit.page.add_init_script(TOSSES % 3)
     page = visit.see("/form.html")
     return ready(page)
 
 
 def speak(page: Page, language: str) -> None:
     page.locator("#language").select_option(label=language)
-
-
-def requests_of(page: Page) -> list[Request]:
-    """Return a list that gets whatever the page asks from now on."""
-    sent: list[Request] = []
-
-    def note(request: Request) -> None:
-        sent.append(request)
-
-    page.on("request", note)
-    return sent
 
 
 _DIGITS = {ord(str(digit)): 0x660 + digit for digit in range(10)} | {ord(","): "٬", ord("."): 0x66B}
@@ -129,7 +116,7 @@ def test_one_link_asks_in_arabic_and_in_french_and_nobody_can_tell_who_read_what
                 [(each.method, each.url, len(each.post_data_buffer or b"")) for each in sent]
             )
     assert uploads[0] == uploads[1]
-    interval = _week(task, datetime.fromtimestamp(site.pair.clock.now(), UTC))
+    interval = week_of(task, datetime.fromtimestamp(site.pair.clock.now(), UTC))
     site.pair.clock.advance(7 * DAY)
     values = site.collect(task, interval).values
     sums = {
@@ -147,13 +134,6 @@ def test_one_link_asks_in_arabic_and_in_french_and_nobody_can_tell_who_read_what
         "spent": [2, 0, 6, 14],
         "where": [0, 0, 2, 0, 0],
     }
-
-
-def _week(task: Task, moment: datetime) -> Interval:
-    start, end = Meaning.of_task(task).window(moment)
-    precision = task.configuration.time_precision
-    first = int(start.timestamp()) // precision
-    return Interval.of(first, int((end - start).total_seconds()) // precision)
 
 
 def test_everybody_can_read_it_in_each_language_with_all_that_it_can_say(

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, expect
 
 from aggregator.client import SurveyClient
 from aggregator.dap.profile import PROFILES
-from aggregator.dap.times import DAY, Interval
+from aggregator.dap.times import DAY
 from aggregator.protocol.requirements import Requirements
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import tasks_to_json
@@ -27,10 +27,11 @@ from tests.support.clock import ManualClock
 from tests.support.module_pair import Site, survey_site
 from tests.support.node import MODULE, SCRIPTS, node
 from tests.support.pair import NOW
-from tests.support.patience import PATIENCE_SECONDS
+from tests.support.patience import PATIENCE_SECONDS, wait_until
 from tests.support.ports import free_ports
 from tests.support.processes import ROOT
 from tests.support.survey_cases import every_answer, surveys
+from tests.support.surveys import week_of
 
 pytestmark = pytest.mark.slow
 
@@ -77,11 +78,7 @@ def sums(site: Site, task: Task) -> dict[str, list[int]]:
     """Return the sums of the week by question, once it is over."""
     site.pair.clock.advance(7 * DAY)
     meaning = Meaning.of_task(task)
-    start, end = (
-        int(each.timestamp()) // task.time_precision
-        for each in meaning.window(datetime.fromtimestamp(NOW, UTC))
-    )
-    values = site.collect(task, Interval.of(start, end - start)).values
+    values = site.collect(task, week_of(task, datetime.fromtimestamp(NOW, UTC))).values
     return {
         part.name: [int(each) for each in values[part.span.first :][: part.span.length]]
         for part in meaning.sheet.parts
@@ -143,10 +140,8 @@ def test_the_service_of_the_documents_counts_each_person_once_over_a_restart(
             assert web.get("/").status_code == 404
         site.is_down = False
         with service(tmp_path, code):
-            deadline = time.monotonic() + PATIENCE_SECONDS
-            while any((tmp_path / "outbox" / "records").iterdir()):
-                assert time.monotonic() < deadline, "they are not sent"
-                time.sleep(0.05)
+            kept = tmp_path / "outbox" / "records"
+            wait_until(lambda: not any(kept.iterdir()), "they are sent")
         # 0.25 is half a step: to the even one.
         assert sums(site, task) == {"education": [2, 0, 2, 1], "hours": [4, 1, 0 + 2 + 4 + 6]}
 

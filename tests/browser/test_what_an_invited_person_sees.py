@@ -4,15 +4,15 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Request, expect
+from playwright.sync_api import Browser, Page, expect
 
 from aggregator.protocol.permit_codes import code_of, secret_of
 from aggregator.protocol.permit_lists import listed
 from aggregator.service.storage.reports.counters import Stage
-from tests.support.browser import Visit, ready, says, send, visiting
+from tests.support.browser import Visit, ready, requests_of, says, send, visiting
 from tests.support.invited import Invited
 from tests.support.module_pair import Site, survey_site
-from tests.support.permitted import counts, window_at
+from tests.support.permitted import window_at
 from tests.support.surveys import IN_2023, department
 from tests.support.texts import WORD
 
@@ -55,17 +55,7 @@ def answer(page: Page, word: str = "knee") -> None:
 
 def stored(site: Site) -> dict[str, int]:
     assert site.asked.task is not None
-    return counts(site.pair.leader, Stage.UPLOAD, site.asked.task)
-
-
-def requests_of(context: BrowserContext) -> list[Request]:
-    found: list[Request] = []
-
-    def note(request: Request) -> None:
-        found.append(request)
-
-    context.on("request", note)
-    return found
+    return site.pair.leader.counts(site.asked.task, Stage.UPLOAD)
 
 
 def test_who_has_no_link_is_asked_for_its_code_before_the_questions(

@@ -6,11 +6,12 @@ from datetime import UTC, datetime
 import pytest
 from playwright.sync_api import Browser, expect
 
-from aggregator.dap.times import DAY, Interval
+from aggregator.dap.times import DAY
 from aggregator.steward.survey import Meaning
-from tests.support.browser import ready, says, send, visiting
+from tests.support.browser import TOSSES, ready, says, send, visiting
 from tests.support.module_pair import Site, survey_site
 from tests.support.pair import NOW
+from tests.support.surveys import week_of
 
 pytestmark = pytest.mark.slow
 
@@ -48,11 +49,7 @@ text = "في أي متجر أنفقت أكثر الأسبوع الماضي؟"
 """So much epsilon that the noise is 0: sums tell what was sent."""
 
 DRAWN = 3
-_DRAWS = """{
-    const drawn = crypto.getRandomValues.bind(crypto);
-    crypto.getRandomValues = (bytes) => bytes.length === 8 ? bytes.fill(3, 7) : drawn(bytes);
-}"""
-"""Only a toss takes eight bytes: the place is 3."""
+"""The place for which everybody tosses."""
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +72,7 @@ def test_words_and_the_choice_are_counted_as_one_answer_and_words_alone_as_none(
         with visiting(browser, site.address) as visit:
             page = visit.page
             page.clock.set_fixed_time(moment)
-            page.add_init_script(_DRAWS)
+            page.add_init_script(TOSSES % DRAWN)
             visit.see("/form.html")
             ready(page)
             expect(page.locator("#q1-hint")).to_contain_text("only if you answer that, too:")
@@ -93,9 +90,7 @@ def test_words_and_the_choice_are_counted_as_one_answer_and_words_alone_as_none(
             send(page)
             says(page, "Your answers are counted.")
     site.pair.clock.advance(7 * DAY)
-    start, end = Meaning.from_json(site.asked.meaning).window(moment)
-    unit = tasks[0].time_precision
-    week = Interval.of(int(start.timestamp()) // unit, int((end - start).total_seconds()) // unit)
+    week = week_of(tasks[0], moment, Meaning.from_json(site.asked.meaning))
     values = site.collect(tasks[DRAWN], week).values
     bucket = question.hashes.bucket(DRAWN, "corner store")
     assert {place: each for place, each in enumerate(values) if each} == {

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 
 from field.lanes import kernel
-from tests.constant_time.instruction_trace import Call, differences, num_steps, why_not
+from tests.constant_time.instruction_trace import Call, differences, num_steps
 from tests.constant_time.machine_code import FLAGS, falls_through, watched_registers
 
 Words = npt.NDArray[np.uint64]
@@ -16,13 +16,6 @@ _THREE = np.uint64(3)
 _LIMIT = np.uint64(1000)
 _NEVER = np.uint64(2**64 - 2**32)
 _INDEX = np.uint64(15)
-
-
-@pytest.fixture
-def _traced() -> None:
-    reason = why_not()
-    if reason is not None:
-        pytest.skip(reason)
 
 
 @kernel

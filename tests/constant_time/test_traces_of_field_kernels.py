@@ -11,7 +11,9 @@ import pytest
 
 from field import FIELD64, FIELD128, Field, Vector, decode_rows, encode_rows, lagrange_basis, ntt
 from field._kernels import kernels
-from tests.constant_time.instruction_trace import Call, captured, differences, why_not
+from tests.constant_time.instruction_trace import Call, captured, differences
+
+pytestmark = pytest.mark.usefixtures("_traced")
 
 OPERATIONS: dict[str, Callable[[Vector], object]] = {
     "add": lambda a: a + a[::-1],
@@ -24,13 +26,6 @@ OPERATIONS: dict[str, Callable[[Vector], object]] = {
     "are_residues": lambda a: decode_rows(a.field, encode_rows(a)),
 }
 """An operation that calls each kernel."""
-
-
-@pytest.fixture(autouse=True)
-def _traced() -> None:
-    reason = why_not()
-    if reason is not None:
-        pytest.skip(reason)
 
 
 def elements(field: Field, seed: int) -> Vector:

@@ -32,9 +32,9 @@ from aggregator.vdaf.xof import ByteRows
 from field import FIELD64, FIELD128
 from field._kernels import kernels
 from field.lanes import LaneWidth, lane_width, lanes
-from tests.constant_time.instruction_trace import Call, captured, differences, why_not
+from tests.constant_time.instruction_trace import Call, captured, differences
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("_traced")]
 
 CTX = b"a context"
 
@@ -100,13 +100,6 @@ on_all_lanes = pytest.mark.parametrize(
         for count in sorted({1, lanes(), *((4,) if case in (HISTOGRAM, SUM) else ())})
     ],
 )
-
-
-@pytest.fixture(autouse=True)
-def _traced() -> None:
-    reason = why_not()
-    if reason is not None:
-        pytest.skip(reason)
 
 
 def rows(strings: list[bytes]) -> ByteRows:

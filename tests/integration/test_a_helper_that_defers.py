@@ -32,7 +32,6 @@ from aggregator.service.storage.operator.job_lists import (
     find_job,
     list_waiting,
 )
-from aggregator.service.storage.reports.counters import Stage, report_counts
 from aggregator.service.storage.tasks.forgetting import forget
 from aggregator.service.storage.tasks.garbage import collect_garbage
 from aggregator.service.storage.tasks.tasks import end_task
@@ -111,13 +110,6 @@ async def at(pair: Pair, method: str, location: str) -> Answer:
     return await pair.send(method, urljoin(HELPER_URL, location), token=LEADER_TOKEN)
 
 
-async def counted(pair: Pair) -> dict[str, int]:
-    task_id = pair.task.task_id.value
-    return await pair.helper.database.read(
-        "counts", lambda tx: report_counts(tx, task_id, Stage.AGGREGATION)
-    )
-
-
 def assert_waits(answer: Answer, status: int) -> None:
     assert (answer.status, answer.body) == (status, b"")
     assert int(answer.headers["retry-after"]) > 0
@@ -141,7 +133,7 @@ async def test_a_batch_comes_out_of_a_pair_whose_helper_defers(pair: Pair) -> No
     result = await collector.poll(collection)
     assert isinstance(result, Result)
     assert result.report_count == 3
-    assert await counted(pair) == {"aggregated": 3}
+    assert pair.helper.counts(pair.task) == {"aggregated": 3}
 
 
 @pytest.mark.parametrize("profile", ["dap-18", "janus"])
@@ -157,7 +149,7 @@ async def test_the_same_bytes_find_the_job_that_waits_and_then_its_answer(
     assert location.endswith("?step=0")
     assert again.headers["location"] == location
     assert_waits(await at(pair, "GET", location), waiting)
-    assert await counted(pair) == {}
+    assert pair.helper.counts(pair.task) == {}
 
     assert await pair.work_as_helper() == 1
     answer = await at(pair, "GET", location)
@@ -167,7 +159,7 @@ async def test_the_same_bytes_find_the_job_that_waits_and_then_its_answer(
     assert later.status == 201
     assert later.body == answer.body
     assert await pair.work_as_helper() == 0
-    assert await counted(pair) == {"aggregated": 3}
+    assert pair.helper.counts(pair.task) == {"aggregated": 3}
 
 
 @ON_SQLITE
@@ -196,7 +188,7 @@ async def test_what_a_front_has_let_pass_is_refused_when_it_is_sent_again(
     assert await pair.work_as_helper() == 1
     assert (await at(pair, "GET", location)).status == 404
     assert (await send(pair, body)).problem_type == "invalidMessage"
-    assert await counted(pair) == {}
+    assert pair.helper.counts(pair.task) == {}
 
 
 @ON_SQLITE
@@ -211,7 +203,7 @@ async def test_a_job_that_is_deleted_while_it_waits_is_not_counted(pair: Pair) -
     assert (await send(pair, body)).problem_type == "name-taken"
     assert_waits(await send(pair, body, b"m" * 16), 200)  # nothing of it was counted
     assert await pair.work_as_helper() == 1
-    assert await counted(pair) == {"aggregated": 3}
+    assert pair.helper.counts(pair.task) == {"aggregated": 3}
 
 
 async def test_a_job_that_is_deleted_while_it_is_verified_is_not_counted(pair: Pair) -> None:
@@ -224,7 +216,7 @@ async def test_a_job_that_is_deleted_while_it_is_verified_is_not_counted(pair: P
 
     pair.helper.runtime.verify = verify_slowly  # type: ignore[assignment, method-assign]  # stand-in
     assert await pair.work_as_helper() == 1
-    assert await counted(pair) == {}
+    assert pair.helper.counts(pair.task) == {}
 
 
 @pytest.mark.parametrize("moment", ["before commit", "committed"])
@@ -254,7 +246,7 @@ async def test_the_job_of_a_worker_that_dies_is_answered_once_by_another(
         pair.clock.advance(LEASE_SECONDS)
     assert await workers(pair).run_once() == (not is_answered)
     assert (await at(pair, "GET", location)).body
-    assert await counted(pair) == {"aggregated": 3}
+    assert pair.helper.counts(pair.task) == {"aggregated": 3}
 
 
 async def test_a_worker_whose_lease_ran_out_stores_nothing(pair: Pair) -> None:
@@ -273,7 +265,7 @@ async def test_a_worker_whose_lease_ran_out_stores_nothing(pair: Pair) -> None:
     assert await workers(pair).run_once() == 1
     assert answered == [(await at(pair, "GET", location)).body]
     assert answered[0]
-    assert await counted(pair) == {"aggregated": 3}
+    assert pair.helper.counts(pair.task) == {"aggregated": 3}
 
 
 @pytest.mark.parametrize(
@@ -308,7 +300,7 @@ async def test_what_was_put_off_is_answered_though_the_helper_defers_no_more(pai
     assert await workers(pair).run_once() == 1
     assert (await send(pair, body)).body
     assert (await send(pair, await job_body(pair))).body
-    assert await counted(pair) == {"aggregated": 6}
+    assert pair.helper.counts(pair.task) == {"aggregated": 6}
 
 
 @ON_SQLITE

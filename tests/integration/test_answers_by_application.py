@@ -8,20 +8,18 @@ import pytest
 
 from aggregator.cli.steward.survey_texts import write_survey
 from aggregator.client import AlreadyAnswered, Outbox, PermitStore, SurveyClient
-from aggregator.dap.times import DAY, Interval
+from aggregator.dap.times import DAY
 from aggregator.errors import ParameterError
 from aggregator.issuer import AlreadyIssued, Issuer, PrivateKeys
 from aggregator.protocol.requirements import Requirements
 from aggregator.protocol.task import Task
 from aggregator.service.storage.operator.permits import count_permits
 from aggregator.service.storage.reports.counters import Stage
-from aggregator.steward.survey import Meaning
 from tests.support.clock import ManualClock
 from tests.support.module_pair import Site, survey_site
 from tests.support.pair import NOW, Service
-from tests.support.permitted import counts
 from tests.support.signed import KeptAnswers, private_keys
-from tests.support.surveys import IN_2023, department
+from tests.support.surveys import IN_2023, department, week_of
 from tests.support.texts import WORD
 
 SURVEY = (
@@ -117,15 +115,10 @@ def test_a_person_answers_once_in_the_survey_and_once_in_all_tasks_of_a_text_que
     while phone.survey.reporter.flush(now=True).waiting:
         pass
     own, of_word = site.asked.first, site.asked.texts["word"][1]
-    stored = [counts(site.pair.leader, Stage.UPLOAD, task).get("stored", 0) for task in of_word]
+    stored = [site.pair.leader.counts(task, Stage.UPLOAD).get("stored", 0) for task in of_word]
     assert sum(stored) == len(PEOPLE)
     site.pair.clock.advance(7 * DAY)
-    start, end = Meaning.of_task(own).window(datetime.fromtimestamp(NOW, UTC))
-    first, length = (
-        int(each) // own.time_precision
-        for each in (start.timestamp(), (end - start).total_seconds())
-    )
-    week = Interval.of(first, length)
+    week = week_of(own, datetime.fromtimestamp(NOW, UTC))
     assert site.collect(own, week).values[0] == len(PEOPLE)
     written = [task for task, count in zip(of_word, stored, strict=True) if count]
     assert sum(max(site.collect(task, week).values) for task in written) == len(PEOPLE)

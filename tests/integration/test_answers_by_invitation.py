@@ -17,7 +17,6 @@ from tests.support.commands import Done, run_here
 from tests.support.invited import Invited
 from tests.support.module_pair import Site, survey_site
 from tests.support.pair import NOW
-from tests.support.permitted import counts
 from tests.support.surveys import IN_2023, department
 from tests.support.texts import WORD
 
@@ -74,7 +73,7 @@ def counted(site: Site, stage: Stage = Stage.UPLOAD) -> dict[str, int]:
     """What was counted and refused over all tasks of the text question."""
     found: dict[str, int] = {}
     for task in site.asked.texts["word"][1]:
-        for reason, count in counts(site.pair.leader, stage, task).items():
+        for reason, count in site.pair.leader.counts(task, stage).items():
             found[reason] = found.get(reason, 0) + count
     return found
 

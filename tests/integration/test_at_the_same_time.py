@@ -42,12 +42,6 @@ from tests.support.tasks import LAPLACE, TASK_ID, make_task
 pair = pair_of(privacy=LAPLACE, job_size=2)
 
 
-async def aggregated_by_helper(pair: Pair) -> dict[str, int]:
-    return await pair.helper.database.read(
-        "counts", lambda tx: report_counts(tx, pair.task.task_id.value, Stage.AGGREGATION)
-    )
-
-
 async def test_the_same_aggregation_request_many_times_at_once_is_one_job(pair: Pair) -> None:
     body = await pair.job(await pair.reports([0, 1, 2]))
     answers: list[Answer] = []
@@ -61,7 +55,7 @@ async def test_the_same_aggregation_request_many_times_at_once_is_one_job(pair: 
     assert (
         len({(answer.status, answer.body, answer.headers["location"]) for answer in answers}) == 1
     )
-    assert await aggregated_by_helper(pair) == {"aggregated": 3}
+    assert pair.helper.counts(pair.task) == {"aggregated": 3}
 
 
 async def test_the_same_collection_request_many_times_at_once_is_one_release(pair: Pair) -> None:
@@ -93,7 +87,7 @@ async def test_two_drivers_share_the_jobs_and_count_every_report_once(pair: Pair
     async with anyio.create_task_group() as group:
         group.start_soon(drive)
         group.start_soon(drive)
-    assert await aggregated_by_helper(pair) == {"aggregated": 20}
+    assert pair.helper.counts(pair.task) == {"aggregated": 20}
 
 
 def group_by(pair: Pair, grouping: Grouping) -> None:

@@ -1,6 +1,5 @@
 """Bundles of reports that browsers made, each collected at an epsilon that its reports pay."""
 
-import dataclasses
 from collections.abc import AsyncIterator
 from fractions import Fraction
 from pathlib import Path
@@ -10,11 +9,8 @@ import pytest
 from aggregator.dap.extensions import Extension
 from aggregator.dap.messages import Report
 from aggregator.service.leader import collections, routes
-from aggregator.service.storage.ledger.charges import list_ledger
 from aggregator.service.storage.reports.counters import Stage
-from tests.support.bundles import Site
-from tests.support.pair import Service
-from tests.support.permitted import counts
+from tests.support.bundles import Site, charged, with_extensions
 from tests.support.tasks import ATTRIBUTION, make_task
 
 MILLION = 10**6
@@ -44,16 +40,6 @@ async def reports_at(site: Site, budget: int, count: int = SIZE) -> list[Report]
     return await site.pair.reports([[100] + [0] * 7] * count, budget=budget)
 
 
-def with_extensions(report: Report, *extensions: Extension) -> Report:
-    metadata = dataclasses.replace(report.report_metadata, public_extensions=extensions)
-    return dataclasses.replace(report, report_metadata=metadata)
-
-
-def charged(service: Service) -> list[Fraction | None]:
-    entries = service.database.read_sync("list", list_ledger)
-    return [None if each.charge.cost is None else each.charge.cost.epsilon for each in entries]
-
-
 async def test_of_a_bundle_those_are_counted_that_pay_what_is_asked(site: Site) -> None:
     site.pair.min_dp_budget = MILLION
     job = await site.begin()
@@ -66,7 +52,7 @@ async def test_of_a_bundle_those_are_counted_that_pay_what_is_asked(site: Site) 
     result = await site.result(job)
     assert (result.report_count, result.min_dp_budget) == (SIZE, MILLION)
     assert abs(result.values[0] - 100 * SIZE) <= result.half_width * 20
-    found = counts(site.pair.leader, Stage.UPLOAD, site.pair.task)
+    found = site.pair.leader.counts(site.pair.task, Stage.UPLOAD)
     refused = {"privacy_budget_too_small": 2, "privacy_budget_missing": 2, "invalid_message": 2}
     assert found == {"stored": SIZE, **refused}
     epsilon = Fraction(1) if result.mechanism != "None" else None

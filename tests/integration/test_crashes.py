@@ -11,7 +11,6 @@ from aggregator.protocol.batches import Batch
 from aggregator.protocol.task import Task
 from aggregator.service.storage.engine.states import LedgerState
 from aggregator.service.storage.ledger.charges import LedgerEntry, list_ledger
-from aggregator.service.storage.reports.counters import Stage, report_counts
 from tests.support.balance import check_books
 from tests.support.engines import ON_SQLITE
 from tests.support.pair import LEASE_SECONDS, Answer, Died, Pair, Service
@@ -109,10 +108,8 @@ async def ledger_of(service: Service) -> list[LedgerEntry]:
     return await service.database.read("ledger", list_ledger)
 
 
-async def aggregated(service: Service, task: Task) -> int:
-    counts = await service.database.read(
-        "counts", lambda tx: report_counts(tx, task.task_id.value, Stage.AGGREGATION)
-    )
+def aggregated(service: Service, task: Task) -> int:
+    counts = service.counts(task)
     assert set(counts) == {"aggregated"}
     return counts["aggregated"]
 
@@ -147,7 +144,7 @@ async def test_a_crash_changes_nothing_that_anybody_sees(
         bound = task.policy.mechanism.tail_bound(task.prio3.circuit, aggregators=2)
         assert abs(value - true_count) <= bound
     for party in (pair.leader, pair.helper):
-        assert await aggregated(party, task) == len(MEASUREMENTS)
+        assert aggregated(party, task) == len(MEASUREMENTS)
         (entry,) = await ledger_of(party)
         assert entry.state is LedgerState.CHARGED
         shares = await party.database.read(

@@ -14,7 +14,6 @@ from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.job_shares import leave_out
 from aggregator.service.storage.operator.interventions import abandon_aggregation_job
-from aggregator.service.storage.reports.counters import Stage, report_counts
 from aggregator.service.storage.reports.giving_up import give_up_unreadable
 from aggregator.vdaf.aggregation_parameter import NO_PARAMETER
 from tests.support.balance import check_books
@@ -68,12 +67,6 @@ async def spoil(pair: Pair, how: Spoil, report: Report) -> None:
     await pair.leader.database.run("spoil", change)
 
 
-async def counts(pair: Pair) -> dict[str, int]:
-    return await pair.leader.database.read(
-        "counts", lambda tx: report_counts(tx, pair.task.task_id.value, Stage.AGGREGATION)
-    )
-
-
 async def jobs(pair: Pair) -> list[tuple[str, bytes, str | None, bytes]]:
     job = tables.aggregation_jobs
 
@@ -122,7 +115,7 @@ async def test_a_job_of_damaged_reports_that_the_helper_counted_waits_for_a_pers
     ((state, job_id, reason, digest),) = await jobs(pair)
     assert state == "held"
     assert str(reason).startswith(f"{lost} of the job's reports can no longer be read")
-    assert await counts(pair) == {}
+    assert pair.leader.counts(pair.task) == {}
 
     # A person gives the job up, at both aggregators; the others of the batch are counted once.
     await pair.upload(await pair.reports([0, 1]))
@@ -144,7 +137,7 @@ async def test_a_job_of_damaged_reports_that_the_helper_counted_waits_for_a_pers
     )
     result = await pair.collect()
     assert result.report_count == 2
-    assert await counts(pair) == {"aggregated": 2, "dropped_by_operator": 3}
+    assert pair.leader.counts(pair.task) == {"aggregated": 2, "dropped_by_operator": 3}
     await pair.leader.database.run("books", lambda tx: check_books(tx, task_id))
 
 
@@ -160,7 +153,7 @@ async def test_a_job_goes_on_without_a_damaged_report_that_the_helper_rejected(
     await ask(pair, between, reports)
     await spoil(pair, how, reports[1])
     await work_for_long(pair)
-    assert await counts(pair) == {"aggregated": 2, why: 1}
+    assert pair.leader.counts(pair.task) == {"aggregated": 2, why: 1}
     assert (await pair.collect()).report_count == 2
     task_id = pair.task.task_id.value
     await pair.leader.database.run("books", lambda tx: check_books(tx, task_id))
@@ -176,4 +169,4 @@ async def test_a_job_of_nothing_but_reports_that_are_given_up_and_were_rejected_
     assert [state for state, *_ in await jobs(pair)] == ["sent"]
     await give_up(pair)
     assert [state for state, *_ in await jobs(pair)] == ["finished"]
-    assert await counts(pair) == {"invalid_message": 2}
+    assert pair.leader.counts(pair.task) == {"invalid_message": 2}

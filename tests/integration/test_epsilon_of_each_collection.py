@@ -15,18 +15,18 @@ from aggregator.codec import decode
 from aggregator.collector.results.result import Result, UnusableResult
 from aggregator.dap.attribution import min_dp_budget
 from aggregator.dap.extensions import Extension
-from aggregator.dap.messages import AggregateShareReq, CollectionJobReq, Report
+from aggregator.dap.messages import AggregateShareReq, CollectionJobReq
 from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.protocol.collection import aggregate_share_request
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import task_to_toml
 from aggregator.service.leader import collections
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.ledger.charges import list_ledger
 from aggregator.service.storage.reports.counters import Stage
+from tests.support.bundles import charged, with_extensions
 from tests.support.helper_jobs import errors_of, send_job
 from tests.support.pair import Answer, Pair, Service
-from tests.support.permitted import counts, names
+from tests.support.permitted import names
 from tests.support.tasks import ATTRIBUTION, NO_NOISE, make_task
 
 MILLION = 10**6
@@ -55,11 +55,6 @@ async def noised(tmp_path: Path) -> AsyncIterator[Pair]:
         yield made
 
 
-def with_extensions(report: Report, *extensions: Extension) -> Report:
-    metadata = dataclasses.replace(report.report_metadata, public_extensions=extensions)
-    return dataclasses.replace(report, report_metadata=metadata)
-
-
 async def ask(pair: Pair, budget: int | None) -> Answer:
     """Collect at a budget: return the leader's answer, the last one if it took the request."""
     pair.min_dp_budget = budget
@@ -74,11 +69,6 @@ async def collected(pair: Pair, budget: int) -> Result:
     answer = await ask(pair, budget)
     assert not answer.problem, answer.problem
     return pair.open(answer.body)
-
-
-def charged(service: Service) -> list[Fraction | None]:
-    entries = service.database.read_sync("list", list_ledger)
-    return [None if each.charge.cost is None else each.charge.cost.epsilon for each in entries]
 
 
 def journaled(service: Service) -> list[Fraction | None]:
@@ -100,7 +90,7 @@ async def test_reports_are_counted_that_pay_and_each_other_is_refused_for_its_re
     reasons = ["report_dropped", "report_dropped", "invalid_message", "invalid_message"]
     assert names(pair, await pair.upload([*paying, *others])) == reasons
     assert [names(pair, await pair.upload([each]))[0] for each in others] == reasons
-    assert counts(pair.leader, Stage.UPLOAD, pair.task) == {
+    assert pair.leader.counts(pair.task, Stage.UPLOAD) == {
         "stored": 3,
         "privacy_budget_missing": 2,
         "privacy_budget_too_small": 2,
@@ -132,7 +122,7 @@ async def test_a_helper_refuses_what_pays_nothing_from_a_leader_that_lets_it_thr
         found = errors_of((await send_job(pair, changed)).body, pair.task.profile)
         assert found[0] is not None
         assert found[0].draft_name == reason
-    refused = counts(pair.helper, Stage.AGGREGATION, pair.task)
+    refused = pair.helper.counts(pair.task)
     assert refused["privacy_budget_missing"] == refused["privacy_budget_too_small"] == 1
 
 

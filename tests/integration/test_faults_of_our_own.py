@@ -20,7 +20,6 @@ from aggregator.service.runtime.status import read_aggregator_health
 from aggregator.service.storage.engine.tables import aggregation_jobs, hpke_keys
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.operator.interventions import abandon_aggregation_job
-from aggregator.service.storage.reports.counters import Stage, report_counts
 from aggregator.service.storage.tasks.hpke_keys import retire_hpke_key
 from aggregator.service.storage.tasks.version import settings_changed
 from tests.support.between import Between
@@ -32,13 +31,6 @@ from tests.support.reports import make_reports
 ROUNDS, A_MINUTE = 5, 61
 
 pair = pair_of()
-
-
-def counts(pair: Pair) -> dict[str, int]:
-    """Return what became of the reports at the leader's aggregation."""
-    return pair.leader.database.read_sync(
-        "counts", lambda tx: report_counts(tx, pair.task.task_id.value, Stage.AGGREGATION)
-    )
 
 
 def set_clock(service: Service, clock: ManualClock) -> None:
@@ -54,7 +46,7 @@ async def test_a_leader_whose_clock_is_years_ahead_for_one_job_counts_its_report
     await pair.work()
     set_clock(pair.leader, pair.clock)
     assert (await pair.collect()).report_count == 3
-    assert counts(pair) == {"aggregated": 3}
+    assert pair.leader.counts(pair.task) == {"aggregated": 3}
 
 
 def replace_key(service: Service, old: int) -> int:
@@ -99,7 +91,7 @@ async def leader_without_a_key(pair: Pair) -> Mapping[str, Any]:
     for _ in range(ROUNDS):
         pair.clock.advance(A_MINUTE)
         await pair.work()
-    assert counts(pair) == {"aggregated": 3}  # which did not wait for the others
+    assert pair.leader.counts(pair.task) == {"aggregated": 3}  # which did not wait for the others
     return row
 
 
@@ -113,7 +105,7 @@ async def test_reports_whose_key_the_leader_lacks_wait_and_are_counted_when_it_i
     assert f"configuration ids: {row['config_id']})" in "".join(faults)
     put_key(pair.leader, row)
     assert (await pair.collect()).report_count == 6
-    assert counts(pair) == {"aggregated": 6}
+    assert pair.leader.counts(pair.task) == {"aggregated": 6}
 
 
 async def test_reports_whose_key_is_away_when_the_helper_finds_them_too_early_wait_for_both(
@@ -133,11 +125,11 @@ async def test_reports_whose_key_is_away_when_the_helper_finds_them_too_early_wa
     row = take_key(pair.leader, (await pair.configs())[0].id)
     pair.clock.advance(LEASE_SECONDS + 1)
     await pair.work()
-    assert counts(pair) == {}
+    assert pair.leader.counts(pair.task) == {}
     put_key(pair.leader, row)
     set_clock(pair.helper, pair.clock)
     assert (await pair.collect()).report_count == 3
-    assert counts(pair) == {"aggregated": 3}
+    assert pair.leader.counts(pair.task) == {"aggregated": 3}
 
 
 async def test_reports_whose_key_never_comes_back_are_given_up_by_an_operator_alone(
@@ -153,7 +145,7 @@ async def test_reports_whose_key_never_comes_back_are_given_up_by_an_operator_al
 
     pair.leader.database.run_sync("drop", drop)
     assert (await pair.collect()).report_count == 3
-    assert counts(pair) == {"aggregated": 3, "dropped_by_operator": 3}
+    assert pair.leader.counts(pair.task) == {"aggregated": 3, "dropped_by_operator": 3}
 
 
 def copy_store(service: Service, source: Path, target: Path) -> None:
@@ -183,4 +175,4 @@ async def test_a_report_to_a_key_that_a_restored_leader_forgot_is_sealed_again_a
     assert errors == [ReportError.OUTDATED_CONFIG] * 3
     assert (await pair.upload(sealed_to(await pair.configs()))).status == ()
     assert (await pair.collect()).report_count == 3
-    assert counts(pair) == {"aggregated": 3}
+    assert pair.leader.counts(pair.task) == {"aggregated": 3}

@@ -18,7 +18,6 @@ from aggregator.protocol.reports import HELPER_MAX_AGE_SECONDS, MAX_AGE_SECONDS
 from aggregator.service.runtime.report_ages import forget_old_ids
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.transaction import Transaction
-from aggregator.service.storage.reports.counters import Stage, report_counts
 from tests.support.between import Between
 from tests.support.helper_jobs import send_job
 from tests.support.pair import Pair, Service
@@ -53,12 +52,6 @@ def ids(service: Service) -> int:
     return service.database.read_sync("count", count)
 
 
-def aggregated(pair: Pair, service: Service) -> int:
-    place = pair.task.task_id.value, Stage.AGGREGATION
-    found = service.database.read_sync("counts", lambda tx: report_counts(tx, *place))
-    return found["aggregated"]
-
-
 async def test_reports_are_refused_for_their_age_once_their_ids_are_forgotten(
     pair: Pair, between: Between
 ) -> None:
@@ -87,7 +80,7 @@ async def test_reports_are_refused_for_their_age_once_their_ids_are_forgotten(
     dropped = DAP_18.code(ReportError.REPORT_DROPPED)
     ids_sent = [each.report_metadata.report_id for each in reports[:2]]
     assert answers == tuple(VerifyRespReject(each, dropped) for each in ids_sent)
-    assert aggregated(pair, pair.helper) == 3
+    assert pair.helper.counts(pair.task)["aggregated"] == 3
 
 
 async def test_a_clock_that_was_ahead_lets_no_forgotten_report_in(pair: Pair) -> None:
@@ -103,7 +96,7 @@ async def test_a_clock_that_was_ahead_lets_no_forgotten_report_in(pair: Pair) ->
     assert answer.status == 503
     errors = (await pair.upload(reports)).status
     assert [DAP_18.report_error(each.error) for each in errors] == [ReportError.REPORT_DROPPED] * 3
-    assert aggregated(pair, pair.leader) == 3
+    assert pair.leader.counts(pair.task)["aggregated"] == 3
 
 
 async def test_a_clock_that_is_years_ahead_for_a_moment_stops_no_task(pair: Pair) -> None:
@@ -120,7 +113,11 @@ async def test_a_clock_that_is_years_ahead_for_a_moment_stops_no_task(pair: Pair
     assert [answer.status for answer in answers] == [503, 200]
     assert not answers[1].body
     await pair.work_until_idle()
-    assert aggregated(pair, pair.leader) == aggregated(pair, pair.helper) == 3
+    assert (
+        pair.leader.counts(pair.task)["aggregated"]
+        == pair.helper.counts(pair.task)["aggregated"]
+        == 3
+    )
 
 
 async def test_a_raised_limit_lets_no_forgotten_report_in(pair: Pair) -> None:

@@ -9,21 +9,15 @@ from aggregator.dap.messages import ReportUploadStatus
 from aggregator.dap.profile import DAP_18
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import Interval
-from aggregator.service.storage.reports.counters import Stage, report_counts
+from aggregator.service.storage.reports.counters import Stage
 from tests.support.helper_jobs import errors_of, send_job
-from tests.support.pair import NOW, Pair, Service, pair_of
+from tests.support.pair import NOW, Pair, pair_of
 from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 
 FIRST_UNIT = NOW // TIME_PRECISION - 3
 
 
 pair = pair_of(max_reports=100)
-
-
-async def counts(pair: Pair, service: Service, stage: Stage) -> dict[str, int]:
-    return await service.database.read(
-        "counts", lambda tx: report_counts(tx, pair.task.task_id.value, stage)
-    )
 
 
 @pytest.mark.parametrize("aggregated_before", [False, True])
@@ -39,7 +33,7 @@ async def test_whoever_fills_a_batch_does_not_make_it_uncollectable(
     )
     assert (await pair.upload(others)).status == (refused,)
     assert (await pair.upload(others[10:])).status == (refused,)
-    assert await counts(pair, pair.leader, Stage.UPLOAD) == {"stored": 100, "batch_full": 2}
+    assert pair.leader.counts(pair.task, Stage.UPLOAD) == {"stored": 100, "batch_full": 2}
     result = await pair.collect()
     assert (result.report_count, list(result.values)) == (100, [90, 10, 0, 0])
 
@@ -79,7 +73,7 @@ async def test_a_helper_takes_no_more_into_a_window_whatever_its_leader_sends(
     ]
     errors = errors_of((await send_job(windowed, await windowed.job(reports))).body)
     assert [each is not None for each in errors] == [False] * 100 + [True] * 20
-    assert (await counts(windowed, windowed.helper, Stage.AGGREGATION))["batch_full"] == 20
+    assert windowed.helper.counts(windowed.task)["batch_full"] == 20
 
 
 async def test_a_helper_takes_no_more_than_max_reports_whatever_its_leader_sends(
@@ -87,7 +81,7 @@ async def test_a_helper_takes_no_more_than_max_reports_whatever_its_leader_sends
 ) -> None:
     answer = await send_job(pair, await pair.job(await pair.reports([0] * 101)))
     assert errors_of(answer.body)[100] is ReportError.REPORT_DROPPED
-    assert await counts(pair, pair.helper, Stage.AGGREGATION) == {
+    assert pair.helper.counts(pair.task) == {
         "aggregated": 100,
         "batch_full": 1,
     }

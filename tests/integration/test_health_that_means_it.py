@@ -38,7 +38,7 @@ from aggregator.service.telemetry.metrics import process_exposition
 from aggregator.service.telemetry.probe import Probe
 from aggregator.service.web.health import create_health_app
 from aggregator.service.web.pages.operator import operator_page
-from tests.support.between import Between
+from tests.support.between import Between, cut_short
 from tests.support.commands import run_here, service_file
 from tests.support.look import Page
 from tests.support.pair import Pair, Service, pair_of
@@ -232,7 +232,7 @@ async def test_a_held_job_is_named_with_its_reason_wherever_one_looks(
 ) -> None:
     await pair.upload(await pair.reports([0, 1, 2]))
     between = Between(pair)
-    between.change = _cut
+    between.change = cut_short
     for _ in range(6):
         await pair.work()
         pair.clock.advance(61)
@@ -401,11 +401,6 @@ def leader_file(folder: Path) -> Path:
     key.chmod(0o600)
     # The pair's clock is years behind a command's.
     return service_file(folder, "leader", "tuning.hpke_rotation_seconds = 0\n")
-
-
-def _cut(_request: httpx.Request, answer: httpx.Response) -> httpx.Response:
-    headers = {name: answer.headers[name] for name in ("location", "content-type")}
-    return httpx.Response(answer.status_code, content=answer.content[:-1], headers=headers)
 
 
 def _unreachable(request: httpx.Request) -> httpx.Response:

@@ -20,7 +20,6 @@ from aggregator.service.storage.engine.presence import Duty
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.operator.interventions import abandon_aggregation_job
 from aggregator.service.storage.reports import bodies
-from aggregator.service.storage.reports.counters import Stage, report_counts
 from aggregator.service.storage.reports.giving_up import Looked, give_up_unreadable
 from tests.support.balance import check_books
 from tests.support.between import Between
@@ -40,12 +39,6 @@ async def place(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> LyingPlace:
     pair.leader.make_objects = lambda: Objects(place)
     pair.leader.restart()
     return place
-
-
-async def counts(pair: Pair) -> dict[str, int]:
-    return await pair.leader.database.read(
-        "counts", lambda tx: report_counts(tx, pair.task.task_id.value, Stage.AGGREGATION)
-    )
 
 
 async def faults(pair: Pair) -> list[str]:
@@ -104,7 +97,7 @@ async def test_reports_whose_object_is_answered_wrongly_wait_and_are_counted(
     await pair.upload(await pair.reports([3]))  # small: it is in the database, and does not wait
     await work_for(pair, HOUR)
     if times > HOUR:
-        assert await counts(pair) == {"aggregated": 1}
+        assert pair.leader.counts(pair.task) == {"aggregated": 1}
         (fault,) = await faults(pair)
         assert "3 reports in 1 bodies cannot be read, the first since 2023-" in fault
         assert f"object {name} of s3://reports/leader is not there, or not what" in fault
@@ -112,7 +105,7 @@ async def test_reports_whose_object_is_answered_wrongly_wait_and_are_counted(
         place.lie = None
         await work_for(pair, HOUR)
     assert await faults(pair) == []
-    assert await counts(pair) == {"aggregated": 4}
+    assert pair.leader.counts(pair.task) == {"aggregated": 4}
     assert (await pair.collect()).report_count == 4
     await books(pair)
 
@@ -139,7 +132,7 @@ async def test_a_body_that_is_unreadable_when_its_job_ends_is_named_and_waited_f
     assert f"object {name} of s3://reports/leader is not there, or not what" in fault
     between.change = place.lie = None
     await work_for(pair, HOUR)
-    assert await counts(pair) == {"aggregated": 3}
+    assert pair.leader.counts(pair.task) == {"aggregated": 3}
     assert await faults(pair) == []
     await books(pair)
 
@@ -190,7 +183,7 @@ async def test_a_leader_that_dies_beside_unreadable_bodies_loses_nothing(
     assert deaths == [name]
     given_up = {"dropped_by_operator": 3} if len(place.stored) == 2 else {}
     assert bool(given_up) == ((name, moment) == ("give up bodies", "committed"))
-    assert await counts(pair) == {"aggregated": 3, **given_up}
+    assert pair.leader.counts(pair.task) == {"aggregated": 3, **given_up}
     assert (await pair.collect()).report_count == 3
     await books(pair, again=sum(given_up.values()))
 
@@ -212,13 +205,13 @@ async def test_a_bucket_that_lies_over_http_costs_no_report_and_takes_none(
         body = encode(UploadRequest((reports[3],)))
         url, message = pair.url_of("reports"), UploadRequest.message
         assert (await pair.send("POST", url, message, body)).status == 503
-        assert await counts(pair) == {}
+        assert pair.leader.counts(pair.task) == {}
         assert any("cannot be read" in fault for fault in await faults(pair))
         bucket.lie = None
         await work_for(pair, HOUR)
         await pair.upload(reports)  # once more: three are known
         await work_for(pair, HOUR)
-        assert await counts(pair) == {"aggregated": 4}
+        assert pair.leader.counts(pair.task) == {"aggregated": 4}
         assert await faults(pair) == []
         await books(pair)
         pair.leader.make_objects = None
@@ -237,7 +230,7 @@ async def test_what_a_storage_does_not_store_is_not_answered_as_stored(
     place.puts_lie = None
     await pair.upload(reports)
     await pair.work_until_idle()
-    assert await counts(pair) == {"aggregated": 3}
+    assert pair.leader.counts(pair.task) == {"aggregated": 3}
     assert len(place.stored) == 1  # what was put wrongly is gone again
 
 
@@ -254,7 +247,7 @@ async def test_reports_that_an_operator_gave_up_before_anybody_was_asked_count_i
     looked = await give_up(pair, even_all=True)
     (loss,) = looked.losses.values()
     assert (loss.free, loss.spent, loss.asked, looked.readable) == (3, 0, 0, 0)
-    assert await counts(pair) == {"aggregated": 2, "dropped_by_operator": 3}
+    assert pair.leader.counts(pair.task) == {"aggregated": 2, "dropped_by_operator": 3}
     assert await faults(pair) == []
     place.stored[lost] = kept  # too late
     # Other bytes under one of their ids would use a nonce a second time.
@@ -309,7 +302,7 @@ async def test_what_was_given_up_in_a_request_is_never_told_as_counted(
         abandon_aggregation_job(tx, job_id, returned=returned)
 
     await pair.leader.database.run("abandon", abandon)
-    assert await counts(pair) == {"dropped_by_operator": 3}
+    assert pair.leader.counts(pair.task) == {"dropped_by_operator": 3}
     assert await told(pair, reports) == dropped
     await books(pair)
 
@@ -349,7 +342,7 @@ async def test_nothing_is_given_up_in_a_place_that_has_none_of_it_without_a_word
         await give_up(pair)
     place.stored.update(stored)
     await pair.work_until_idle()
-    assert await counts(pair) == {"aggregated": 3}
+    assert pair.leader.counts(pair.task) == {"aggregated": 3}
 
 
 async def test_a_job_that_is_at_work_loses_nothing_to_an_operator(
@@ -396,7 +389,7 @@ async def test_what_is_wrong_once_is_not_given_up(pair: Pair, place: LyingPlace,
     assert (await give_up(pair, even_all=True)) == Looked(3, {})
     assert place.lies_left == 0
     await pair.work_until_idle()
-    assert await counts(pair) == {"aggregated": 3}
+    assert pair.leader.counts(pair.task) == {"aggregated": 3}
 
 
 @pytest.mark.parametrize("lie", ["a page of HTML", "not there"])
@@ -409,7 +402,7 @@ async def test_nothing_is_given_up_in_a_place_that_answers_everything_wrongly(
         await give_up(pair, even_all=True)
     place.lie = None
     await pair.work_until_idle()
-    assert await counts(pair) == {"aggregated": 3}
+    assert pair.leader.counts(pair.task) == {"aggregated": 3}
 
 
 @pytest.mark.usefixtures("place")
@@ -422,6 +415,6 @@ async def test_a_report_that_was_refused_when_it_was_verified_is_told_so_when_it
     bad = dataclasses.replace(bad, helper_encrypted_input_share=wrong)
     await pair.upload([good, bad])
     await pair.work_until_idle()
-    assert await counts(pair) == {"aggregated": 1, "hpke_decrypt_error": 1}
+    assert pair.leader.counts(pair.task) == {"aggregated": 1, "hpke_decrypt_error": 1}
     assert await told(pair, [good, bad, bad]) == [ReportError.REPORT_DROPPED.draft_name] * 2
     await books(pair)

@@ -20,7 +20,6 @@ from aggregator.service.storage.operator.interventions import (
     abandon_aggregation_job,
     retry_aggregation_job,
 )
-from aggregator.service.storage.reports.counters import Stage, report_counts
 from aggregator.service.storage.reports.giving_up import give_up_unreadable
 from aggregator.service.storage.reports.groups import StoredReport
 from aggregator.service.storage.reports.reports import put_reports
@@ -42,13 +41,6 @@ async def work_for_long(pair: Pair, rounds: int = PATIENCE, seconds: int = 61) -
         pair.clock.advance(seconds)
 
 
-async def counts(pair: Pair, *, at_helper: bool = False) -> dict[str, int]:
-    service = pair.helper if at_helper else pair.leader
-    return await service.database.read(
-        "counts", lambda tx: report_counts(tx, pair.task.task_id.value, Stage.AGGREGATION)
-    )
-
-
 async def jobs(pair: Pair) -> list[tuple[str, bytes, str | None, bytes | None]]:
     """Return state, id, reason and request of the leader's aggregation jobs."""
     job = tables.aggregation_jobs.c
@@ -67,7 +59,7 @@ async def test_a_wrong_setting_at_the_helper_loses_no_report(pair: Pair) -> None
     pair.helper.requirements = Requirements(min_batch_size=100)
     pair.helper.restart()
     await work_for_long(pair)
-    assert await counts(pair) == {}
+    assert pair.leader.counts(pair.task) == {}
     assert all("does not take part in the task" in str(job[2]) for job in await jobs(pair))
     pair.helper.requirements = Requirements()
     pair.helper.restart()
@@ -90,7 +82,7 @@ async def test_a_refusal_is_waited_out(
     await pair.upload(await pair.reports([0, 1, 2]))
     between.gate = lambda _: refusal(status, kind)
     await work_for_long(pair)
-    assert await counts(pair) == {}
+    assert pair.leader.counts(pair.task) == {}
     assert str(status) in str((await jobs(pair))[0][2])
     between.gate = None
     assert (await pair.collect()).report_count == 3
@@ -119,7 +111,7 @@ async def test_a_job_too_large_for_the_helper_is_split_until_it_fits(
 
     between.gate = at_most_a_third
     assert (await pair.collect()).report_count == 7
-    assert await counts(pair) == {"aggregated": 7}
+    assert pair.leader.counts(pair.task) == {"aggregated": 7}
 
 
 async def test_a_job_that_is_too_large_is_split_after_an_outage_too(
@@ -153,7 +145,7 @@ async def test_a_job_is_split_that_is_too_large_each_time_though_a_connection_br
     whole = len(between.posts[0])
     between.gate = lambda request: refusal(413) if len(request.content) >= whole else None
     assert (await pair.collect()).report_count == 4
-    assert await counts(pair) == {"aggregated": 4}
+    assert pair.leader.counts(pair.task) == {"aggregated": 4}
 
 
 async def test_jobs_are_no_larger_than_the_helper_has_shown_that_it_takes(
@@ -175,7 +167,7 @@ async def test_a_single_report_too_large_for_the_helper_waits(pair: Pair, betwee
     await pair.upload(await pair.reports([0]))
     between.gate = lambda _: refusal(413)
     await work_for_long(pair)
-    assert await counts(pair) == {}
+    assert pair.leader.counts(pair.task) == {}
     assert len(await jobs(pair)) == 1
     between.gate = None
     assert (await pair.collect()).report_count == 1
@@ -191,7 +183,7 @@ async def test_after_a_lost_answer_only_the_same_bytes_follow(pair: Pair, betwee
     between.change = lose
     await pair.work()
     pair.clock.advance(61)
-    assert await counts(pair, at_helper=True) == {"aggregated": 3}
+    assert pair.helper.counts(pair.task) == {"aggregated": 3}
     between.gate = lambda _: refusal(400)
     await work_for_long(pair)
     between.gate = between.change = None
@@ -209,12 +201,12 @@ async def test_reports_that_are_early_for_the_helpers_clock_are_counted_later(
     for _ in range(3):
         await pair.work()
         pair.clock.advance(61)
-    assert await counts(pair) == {}
-    assert (await counts(pair, at_helper=True))["report_too_early"] >= 6
+    assert pair.leader.counts(pair.task) == {}
+    assert pair.helper.counts(pair.task)["report_too_early"] >= 6
     assert len(set(between.posts)) == 1
     pair.helper.clock.advance(1000)
     assert (await pair.collect(pair.interval(NOW + 60))).report_count == 3
-    assert await counts(pair) == {"aggregated": 3}
+    assert pair.leader.counts(pair.task) == {"aggregated": 3}
 
 
 async def test_a_report_that_is_early_does_not_hold_up_the_others(pair: Pair) -> None:
@@ -242,7 +234,7 @@ async def test_a_job_that_the_helper_lost_is_sent_again(
 
     between.gate = defer_and_forget
     await work_for_long(pair)
-    assert await counts(pair) == {}
+    assert pair.leader.counts(pair.task) == {}
     between.gate = None
     assert (await pair.collect()).report_count == 3
     assert len(set(between.posts)) == 1
@@ -281,7 +273,7 @@ async def test_an_answer_garbled_once_is_asked_for_again(
 
     between.change = once
     assert (await pair.collect()).report_count == 3
-    assert await counts(pair) == {"aggregated": 3}
+    assert pair.leader.counts(pair.task) == {"aggregated": 3}
     assert len(set(between.posts)) == 1
     assert len(between.posts) == 2
 
@@ -319,7 +311,7 @@ async def test_a_job_whose_answers_cannot_be_used_is_held_for_an_operator(
     await work_for_long(pair)
     assert len(between.posts) == 5  # `max_attempts`
     ((state, job_id, reason, _),) = await jobs(pair)
-    assert (state, await counts(pair)) == ("held", {})
+    assert (state, pair.leader.counts(pair.task)) == ("held", {})
     assert "the helper's answer" in str(reason)
 
     between.change = None
@@ -340,7 +332,7 @@ async def test_only_the_operator_drops_the_reports_of_a_held_job(
         return abandon_aggregation_job(tx, job_id, returned=False)
 
     assert await pair.leader.database.run("abandon", abandon) == 3
-    assert await counts(pair) == {"dropped_by_operator": 3}
+    assert pair.leader.counts(pair.task) == {"dropped_by_operator": 3}
 
 
 async def test_a_report_error_of_a_later_draft_rejects_one_report(
@@ -358,7 +350,7 @@ async def test_a_report_error_of_a_later_draft_rejects_one_report(
 
     between.change = reject_the_last
     await pair.work_until_idle()
-    assert await counts(pair) == {"aggregated": 2, "report_error_12": 1}
+    assert pair.leader.counts(pair.task) == {"aggregated": 2, "report_error_12": 1}
 
 
 async def test_a_stored_report_that_cannot_be_read_stops_no_other(pair: Pair) -> None:
@@ -375,7 +367,7 @@ async def test_a_stored_report_that_cannot_be_read_stops_no_other(pair: Pair) ->
 
     await pair.leader.database.run("spoil", spoil)
     assert (await pair.collect()).report_count == 2
-    assert await counts(pair) == {"aggregated": 2, "invalid_message": 1}
+    assert pair.leader.counts(pair.task) == {"aggregated": 2, "invalid_message": 1}
 
 
 @pytest.mark.parametrize("left", ["none", "short", "long"])
@@ -398,12 +390,12 @@ async def test_a_stored_body_that_is_lost_or_of_another_length_waits_and_stops_n
         await pair.work()
     (said,) = (line for line in logs if line["event"].startswith("stored reports cannot be read"))
     assert said["reports"] == 2
-    assert await counts(pair) == {"aggregated": 3}
+    assert pair.leader.counts(pair.task) == {"aggregated": 3}
     # Only an operator gives them up.
     (loss,) = give_up_unreadable(pair.leader.database).losses.values()
     assert loss.unnamed == 2
     assert (await pair.collect()).report_count == 3
-    assert await counts(pair) == {"aggregated": 3, "dropped_by_operator": 2}
+    assert pair.leader.counts(pair.task) == {"aggregated": 3, "dropped_by_operator": 2}
     await pair.leader.database.run("books", lambda tx: check_books(tx, task_id))
 
 
@@ -412,7 +404,7 @@ async def test_a_job_of_nothing_but_unreadable_bodies_ends_and_they_wait(pair: P
     body, task_id = tables.report_bodies[0], pair.task.task_id.value
     await pair.leader.database.run("spoil", lambda tx: tx.connection.execute(body.delete()))
     await pair.work()
-    assert await counts(pair) == {}
+    assert pair.leader.counts(pair.task) == {}
     assert [state for state, *_ in await jobs(pair)] == ["finished"]
     (loss,) = give_up_unreadable(pair.leader.database).losses.values()
     assert loss.reports == 2

@@ -17,7 +17,6 @@ from aggregator.protocol.task import Task
 from aggregator.service.leader.job_creator import JobCreator
 from aggregator.service.storage.jobs.aggregation_jobs import AGGREGATION_JOBS
 from aggregator.service.storage.ledger.charges import list_ledger
-from aggregator.service.storage.reports.counters import Stage, report_counts
 from tests.support.entropy import SeededEntropy
 from tests.support.helper_jobs import send_job
 from tests.support.pair import COLLECTOR_TOKEN, LEADER_TOKEN, LEASE_SECONDS, NOW, Pair, Service
@@ -40,12 +39,6 @@ async def running(folder: Path, task: Task, job_size: int = 100) -> AsyncIterato
         yield pair
     finally:
         await pair.close()
-
-
-async def counts(service: Service, task: Task, stage: Stage) -> dict[str, int]:
-    return await service.database.read(
-        "counts", lambda tx: report_counts(tx, task.task_id.value, stage)
-    )
 
 
 def own_draws(service: Service, task: Task) -> list[int]:
@@ -153,7 +146,7 @@ async def test_a_replayed_report_is_counted_once_whether_alone_or_in_one_request
         await pair.work_until_idle()
         await pair.upload(reports)
         assert (await pair.collect()).values == (1, 1, 1, 0)
-        assert await counts(pair.leader, pair.task, Stage.AGGREGATION) == {"aggregated": 3}
+        assert pair.leader.counts(pair.task) == {"aggregated": 3}
 
 
 async def test_what_a_forgetful_leader_replays_is_rejected_and_its_batch_not_released(
@@ -170,7 +163,7 @@ async def test_what_a_forgetful_leader_replays_is_rejected_and_its_batch_not_rel
         pair.client_entropy = SeededEntropy(b"another client")
         await pair.upload(reports)  # the new leader's seeded HPKE key pair is the old one's
         await pair.work_until_idle()
-        assert await counts(pair.leader, pair.task, Stage.AGGREGATION) == {
+        assert pair.leader.counts(pair.task) == {
             "aggregated": 3,
             "report_replayed": 1,
         }
@@ -183,7 +176,7 @@ async def test_what_a_forgetful_leader_replays_is_rejected_and_its_batch_not_rel
         # The batch is open again: later reports still count.
         await pair.upload(await pair.reports([1]))
         await pair.work_until_idle()
-        assert (await counts(pair.leader, pair.task, Stage.AGGREGATION))["aggregated"] == 4
+        assert pair.leader.counts(pair.task)["aggregated"] == 4
 
 
 async def test_reports_that_do_not_open_or_verify_are_rejected_alone(tmp_path: Path) -> None:
@@ -194,9 +187,9 @@ async def test_reports_that_do_not_open_or_verify_are_rejected_alone(tmp_path: P
         forged = await _forged_report(pair)
         await pair.upload([good[0], undecryptable, good[1], forged, good[2]])
         assert (await pair.collect()).values == (1, 1, 1, 0)
-        leader = await counts(pair.leader, pair.task, Stage.AGGREGATION)
+        leader = pair.leader.counts(pair.task)
         assert leader == {"aggregated": 3, "hpke_decrypt_error": 1, "vdaf_verify_error": 1}
-        helper = await counts(pair.helper, pair.task, Stage.AGGREGATION)
+        helper = pair.helper.counts(pair.task)
         assert helper == {"aggregated": 3, "vdaf_verify_error": 1}
 
 
@@ -325,7 +318,7 @@ async def test_the_helper_answers_the_same_aggregation_request_with_the_same_byt
             "GET", f"https://helper.example{first[2]}?step=0", token=LEADER_TOKEN
         )
         assert again.body == first[1]
-        helper = await counts(pair.helper, pair.task, Stage.AGGREGATION)
+        helper = pair.helper.counts(pair.task)
         assert helper == {"aggregated": 3}
 
 

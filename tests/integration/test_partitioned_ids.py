@@ -9,7 +9,6 @@ from sqlalchemy import select
 from aggregator.service.config import GROUP_REPORTS
 from aggregator.service.runtime.report_ages import forget_old_ids
 from aggregator.service.storage.engine import tables
-from aggregator.service.storage.reports.counters import Stage, report_counts
 from tests.support.engines import ON_POSTGRESQL
 from tests.support.pair import Pair, Service
 
@@ -62,11 +61,7 @@ async def test_ids_from_before_and_after_are_each_counted_once(pair: Pair) -> No
     assert ids_of(pair.helper) == (0, 100)
     assert parts(pair.leader) > 1
     for service in (pair.leader, pair.helper):
-        counts = service.database.read_sync(
-            "counts",
-            lambda tx: report_counts(tx, pair.task.task_id.value, Stage.AGGREGATION),
-        )
-        assert counts == {"aggregated": 100}
+        assert service.counts(pair.task) == {"aggregated": 100}
     assert (await pair.collect()).report_count == 100
 
 

@@ -4,21 +4,13 @@ import pytest
 
 from aggregator.dap.times import DAY
 from aggregator.service.leader import upload_group
-from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports import past_units
-from aggregator.service.storage.reports.counters import PAST_UNITS, Stage, report_counts
-from tests.support.pair import NOW, Pair, Service
+from aggregator.service.storage.reports.counters import PAST_UNITS
+from tests.support.pair import NOW, Pair
 from tests.support.tasks import TIME_PRECISION
 
 MOST = 3
 SENT = 7
-
-
-async def counts(pair: Pair, service: Service) -> dict[str, int]:
-    def read(tx: Transaction) -> dict[str, int]:
-        return report_counts(tx, pair.task.task_id.value, Stage.AGGREGATION)
-
-    return await service.database.read("counts", read)
 
 
 async def test_a_helper_bounds_units_of_the_past_whatever_its_leader_lets_in(
@@ -34,8 +26,8 @@ async def test_a_helper_bounds_units_of_the_past_whatever_its_leader_lets_in(
     await pair.work_until_idle()
     dropped = SENT - MOST
     at_helper = {"aggregated": MOST + SENT + 2, PAST_UNITS: dropped}
-    assert await counts(pair, pair.helper) == at_helper
-    assert await counts(pair, pair.leader) == {
+    assert pair.helper.counts(pair.task) == at_helper
+    assert pair.leader.counts(pair.task) == {
         "aggregated": MOST + SENT + 2,
         "report_dropped": dropped,
     }

@@ -29,7 +29,6 @@ from tests.support.permitted import (
     PERMITS,
     SECRETS,
     WINDOW_SECONDS,
-    counts,
     given,
     names,
     openings,
@@ -83,7 +82,7 @@ async def test_strangers_are_refused_before_anything_is_stored(pair: Pair) -> No
     assert names(pair, await pair.upload(without)) == ["permit_missing"]
     assert names(pair, await pair.upload(guessed)) == ["permit_unknown"]
     refused = {"permit_missing": 1, "permit_unknown": 1}
-    assert counts(pair.leader, Stage.UPLOAD, pair.task) == refused
+    assert pair.leader.counts(pair.task, Stage.UPLOAD) == refused
     assert spent(pair.leader) == 0
 
 
@@ -107,7 +106,7 @@ async def test_two_devices_of_one_person_count_once(tmp_path: Path, many: int) -
         others = await reports_of(pair, SECRETS[:3], [1, 1, 2])
         assert names(pair, await pair.upload([*first, *others])) == []
         assert names(pair, await pair.upload(second)) == ["permit_spent"] * many
-        assert counts(pair.leader, Stage.UPLOAD, pair.task)["permit_spent"] == many
+        assert pair.leader.counts(pair.task, Stage.UPLOAD)["permit_spent"] == many
         assert await collected(pair) == (many, 2, 1, 0)
 
 
@@ -122,7 +121,7 @@ async def test_of_two_in_one_request_the_first_counts(pair: Pair) -> None:
 async def test_a_permit_of_another_window_stays_good_in_its_own(pair: Pair) -> None:
     early = await pair.reports([1], openings=openings(pair.task, SECRETS[5:6], LATER))
     assert names(pair, await pair.upload(early)) == ["permit_of_another_window"]
-    assert counts(pair.leader, Stage.UPLOAD, pair.task) == {"permit_of_another_window": 1}
+    assert pair.leader.counts(pair.task, Stage.UPLOAD) == {"permit_of_another_window": 1}
     pair.clock.advance(WINDOW_SECONDS)
     assert names(pair, await pair.upload(await reports_of(pair, SECRETS[5:6], [1], LATER))) == []
 
@@ -213,8 +212,8 @@ async def test_a_list_at_one_aggregator_only_counts_nothing(tmp_path: Path) -> N
     given(pair.leader, pair.task)
     assert names(pair, await pair.upload(await reports_of(pair, SECRETS[:3], [0, 1, 2]))) == []
     await pair.work_until_idle()
-    assert counts(pair.helper, Stage.AGGREGATION, pair.task) == {"permit_unknown": 3}
-    assert counts(pair.leader, Stage.AGGREGATION, pair.task) == {"permit_unknown": 3}
+    assert pair.helper.counts(pair.task) == {"permit_unknown": 3}
+    assert pair.leader.counts(pair.task) == {"permit_unknown": 3}
     await pair.close()
 
 
@@ -331,7 +330,7 @@ async def test_a_report_that_is_sealed_again_is_no_second_one(pair: Pair) -> Non
     for _ in range(2):
         sealed = [seal_report(pair.task, each, *configs, entropy) for each in made]
         assert names(pair, await pair.upload(sealed)) == []
-    found = counts(pair.leader, Stage.UPLOAD, pair.task)
+    found = pair.leader.counts(pair.task, Stage.UPLOAD)
     assert found == {"stored": 3, "report_replayed": 3}
 
 

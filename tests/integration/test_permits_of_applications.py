@@ -11,12 +11,11 @@ from aggregator.client.records import Outcome, State
 from aggregator.errors import ParameterError
 from aggregator.protocol.permit_codes import code_of, name_of
 from aggregator.protocol.task import Task
-from aggregator.service.storage.reports.counters import Stage
 from tests.integration.test_reporter_and_pair import AtSite
 from tests.support.clock import ManualClock
 from tests.support.module_pair import Site, elsewhere, module_site
 from tests.support.pair import NOW
-from tests.support.permitted import PERMITS, SECRETS, counts, given, permitted, window_at
+from tests.support.permitted import PERMITS, SECRETS, given, permitted, window_at
 from tests.support.tasks import make_task
 
 CODES = [code_of(each) for each in SECRETS]
@@ -79,7 +78,7 @@ def test_links_count_once_over_two_devices_and_lost_answers(
     window = site.pair.interval(NOW - NOW % 200, 2)
     result = elsewhere(lambda: site.pair.collect(window))
     assert tuple(result.values) == (0, 6, 0, 2)
-    assert counts(site.pair.helper, Stage.AGGREGATION, task) == {"aggregated": 8}
+    assert site.pair.helper.counts(task) == {"aggregated": 8}
 
 
 def test_one_device_knows_that_a_link_has_answered_and_has_no_count_of_its_own(

@@ -9,11 +9,10 @@ from aggregator.protocol.reports import prepare_reports, seal_report
 from aggregator.service.config import HelperSettings
 from aggregator.service.storage.engine.objects import objects_at
 from aggregator.service.storage.reports import bodies
-from aggregator.service.storage.reports.counters import Stage
 from tests.integration.test_permits import answers, collected
 from tests.support.kinds_of_permits import KINDS, Kind
 from tests.support.pair import NOW
-from tests.support.permitted import OTHER_ID, counts, names, spent
+from tests.support.permitted import OTHER_ID, names, spent
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -48,7 +47,7 @@ async def test_a_wrong_opening_costs_only_the_permit_of_whoever_sent_it(
         assert names(pair, await pair.upload([sealed, *honest])) == []
         assert await collected(pair) == (1, 1, 1, 0)
         for service in (pair.leader, pair.helper):
-            found = counts(service, Stage.AGGREGATION, task)
+            found = service.counts(task)
             assert found == {"aggregated": 3, "permit_unknown": 1}
         assert (spent(pair.leader), spent(pair.helper)) == (4, 3)
 
@@ -86,7 +85,7 @@ async def test_without_windows_a_permit_is_good_once_for_ever(
         assert names(pair, await pair.upload(later)) == ["permit_spent"]
         await pair.work_until_idle()
         assert (spent(pair.leader), spent(pair.helper)) == (4, 4)
-        assert counts(pair.helper, Stage.AGGREGATION, task) == {"aggregated": 4}
+        assert pair.helper.counts(task) == {"aggregated": 4}
 
 
 async def test_permits_are_spent_where_bodies_lie_in_object_storage(

@@ -14,7 +14,7 @@ from tests.integration.test_reporter_and_pair import AtSite
 from tests.support.clock import ManualClock
 from tests.support.module_pair import Site, module_site
 from tests.support.pair import NOW
-from tests.support.permitted import WINDOW_SECONDS, counts
+from tests.support.permitted import WINDOW_SECONDS
 from tests.support.signed import KeptAnswers, issuer_keys, private_keys, signed_task, window_of
 from tests.support.tasks import make_task
 
@@ -174,7 +174,7 @@ def test_a_report_takes_its_permit_and_is_counted_once(
         assert reporter.flush().counted in (0, 1)
     claim = f"window {TASK.policy.window.first_unit(TASK.time(NOW).units)}: ada"  # type: ignore[union-attr]  # it has one
     assert reporter.claimed(claim) == Outcome(State.COUNTED)
-    assert counts(site.pair.leader, Stage.UPLOAD, TASK) == {"stored": 1}
+    assert site.pair.leader.counts(TASK, Stage.UPLOAD) == {"stored": 1}
     device.outbox.close()
     sender.close()
 
@@ -190,6 +190,6 @@ def test_two_people_share_an_outbox_each_with_their_own_permits(
     reporter.put(1, person="ada")
     reporter.put(2, person="bob")
     assert reporter.flush(now=True).counted == 2
-    assert counts(site.pair.leader, Stage.UPLOAD, TASK) == {"stored": 2}
+    assert site.pair.leader.counts(TASK, Stage.UPLOAD) == {"stored": 2}
     device.outbox.close()
     sender.close()

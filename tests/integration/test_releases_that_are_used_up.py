@@ -11,7 +11,7 @@ from aggregator.dap.times import DAY
 from aggregator.protocol.batches import Batch
 from aggregator.service.runtime import charge_of
 from aggregator.service.storage.ledger.charges import cancel, reserve
-from aggregator.service.storage.reports.counters import Stage, report_counts
+from aggregator.service.storage.reports.counters import Stage
 from aggregator.service.storage.tasks.tasks import end_task
 from tests.support.pair import Pair
 from tests.support.tasks import LAPLACE, make_task
@@ -37,9 +37,7 @@ async def test_a_report_of_a_new_id_is_too_late_once_all_releases_are_made(
     late = await pair.reports([0, 1], pair.clock.now())
     assert await told(pair, late) == {ReportError.REPORT_DROPPED}
     assert not await told(pair, counted)  # as they were told before
-    found = pair.leader.database.read_sync(
-        "counters", lambda tx: report_counts(tx, pair.task.task_id.value, Stage.UPLOAD)
-    )
+    found = pair.leader.counts(pair.task, Stage.UPLOAD)
     assert (found["stored"], found["releases_used_up"]) == (3, 2)
     await pair.close()
 

@@ -18,7 +18,7 @@ from aggregator.service.leader.uploads import Uploads
 from aggregator.service.runtime import UploadTerms
 from aggregator.service.runtime.key_rotation import new_key
 from aggregator.service.storage.engine.transaction import Transaction
-from aggregator.service.storage.reports.counters import Stage, report_counts
+from aggregator.service.storage.reports.counters import Stage
 from aggregator.service.storage.tasks.forgetting import forget
 from aggregator.service.storage.tasks.hpke_keys import destroy_hpke_key, retire_hpke_key
 from aggregator.service.storage.tasks.tasks import end_task
@@ -41,13 +41,6 @@ def errors(answer: httpx.Response) -> list[object]:
     return [DAP_18.report_error(each.error) for each in statuses]
 
 
-def counts(pair: Pair) -> dict[str, int]:
-    task_id = pair.task.task_id.value
-    return pair.leader.database.read_sync(
-        "counts", lambda tx: report_counts(tx, task_id, Stage.UPLOAD)
-    )
-
-
 async def test_a_second_upload_reads_nothing_but_in_the_transaction_that_stores_it(
     pair: Pair,
 ) -> None:
@@ -66,7 +59,7 @@ async def test_a_task_that_has_ended_takes_no_upload_more(pair: Pair) -> None:
     assert errors(await upload(pair, [0])) == []
     await pair.leader.database.run("end", lambda tx: end_task(tx, pair.task.task_id.value))
     assert errors(await upload(pair, [1, 2])) == [ReportError.REPORT_DROPPED] * 2
-    assert counts(pair) == {"stored": 1, "report_dropped": 2}
+    assert pair.leader.counts(pair.task, Stage.UPLOAD) == {"stored": 1, "report_dropped": 2}
 
 
 async def test_a_forgotten_task_is_unknown(pair: Pair) -> None:
@@ -94,7 +87,7 @@ async def test_a_key_that_is_gone_is_refused_and_a_new_one_taken(pair: Pair) -> 
     configs = decode(HpkeConfigList, (await pair.http.get(pair.url_of("hpke_config"))).content)
     assert [config.id for config in configs.configs] == made
     assert errors(await upload(pair, [2])) == []
-    assert counts(pair) == {"stored": 2, "outdated_config": 1}
+    assert pair.leader.counts(pair.task, Stage.UPLOAD) == {"stored": 2, "outdated_config": 1}
 
 
 async def test_settings_that_never_stand_still_are_answered_503_and_lose_nothing(
@@ -105,7 +98,7 @@ async def test_settings_that_never_stand_still_are_answered_503_and_lose_nothing
     with monkeypatch.context() as patch:
         patch.setattr(upload_group, "settings_version", lambda _tx: -1)
         assert (await upload(pair, [0])).status_code == 503
-    assert counts(pair) == {}
+    assert pair.leader.counts(pair.task, Stage.UPLOAD) == {}
     assert errors(await upload(pair, [0])) == []
 
 
@@ -150,4 +143,4 @@ async def test_who_looked_before_a_change_delays_and_repeats_nobody_else(
         for body in bodies:  # written together
             group.start_soon(taken.take, task_id, body)
     assert len(looked) == 4  # one looked again
-    assert counts(pair) == {"stored": 3}
+    assert pair.leader.counts(pair.task, Stage.UPLOAD) == {"stored": 3}

@@ -15,7 +15,7 @@ from aggregator.dap.messages import AggregationJobInitReq, UploadRequest
 from aggregator.dap.resources import media_type
 from aggregator.service.helper.routes import HelperResources
 from aggregator.service.leader.routes import LeaderResources
-from aggregator.service.storage.reports.counters import Stage, report_counts
+from aggregator.service.storage.reports.counters import Stage
 from aggregator.service.web.app import create_app
 from tests.support.pair import (
     HELPER_SETTINGS,
@@ -81,9 +81,7 @@ async def test_uploads_behind_a_store_that_is_held_are_sent_away_and_lost_to_nob
         for body in bodies:
             await upload(body)
     assert {answer.status_code for answer in answers} == {200}
-    counts = await pair.leader.database.read(
-        "counts", lambda tx: report_counts(tx, pair.task.task_id.value, Stage.UPLOAD)
-    )
+    counts = pair.leader.counts(pair.task, Stage.UPLOAD)
     assert counts["stored"] == 5
 
 
@@ -114,8 +112,6 @@ async def test_what_a_helper_has_verified_is_there_when_the_leader_comes_again(
                 patch.setattr(loop, "time", lambda: now() + PATIENCE_SECONDS)
                 await anyio.sleep(0.01)
             store.released.set()
-        counts = await pair.helper.database.read(
-            "counts", lambda tx: report_counts(tx, pair.task.task_id.value, Stage.AGGREGATION)
-        )
+        counts = pair.helper.counts(pair.task)
         assert counts == {"aggregated": 3}
         assert (await ask()).status_code == 201

@@ -33,7 +33,6 @@ from aggregator.dap.profile import DAP_18
 from aggregator.dap.resources import path
 from aggregator.protocol.batches import BatchTotals
 from aggregator.protocol.collection import aggregate_share_request, check_collection_request
-from aggregator.service.storage.reports.counters import Stage, report_counts
 from aggregator.service.transport.interpretation import PeerRefused, PeerUnreachable
 from tests.support.pair import COLLECTOR_TOKEN, LEADER_TOKEN, NOW, Answer, Pair
 from tests.support.tasks import HELPER_URL, LAPLACE, LEADER_URL, collector_keypair, make_task
@@ -93,13 +92,6 @@ async def ask(pair: Pair, name: bytes) -> Answer:
     return await put(pair, "collection_job", CollectionJobId(name), message, encode(pair.request()))
 
 
-async def aggregated(pair: Pair) -> dict[str, int]:
-    task_id = pair.task.task_id.value
-    return await pair.helper.database.read(
-        "counts", lambda tx: report_counts(tx, task_id, Stage.AGGREGATION)
-    )
-
-
 async def collect(pair: Pair, name: bytes) -> Result:
     """Collect as our collector does, under a name of its own."""
     collector = TaskCollector(pair.task, collector_keypair(), COLLECTOR_TOKEN, pair.http)
@@ -150,7 +142,7 @@ async def test_the_same_job_has_one_answer_under_any_name_and_counts_once(pair: 
     assert [each.status for each in answers] == [201] * 3
     assert len({each.body for each in answers}) == 1
     assert "location" not in answers[0].headers
-    assert await aggregated(pair) == {"aggregated": 3}
+    assert pair.helper.counts(pair.task) == {"aggregated": 3}
 
 
 async def test_a_name_is_for_one_request_for_ever_and_of_one_task(pair: Pair) -> None:

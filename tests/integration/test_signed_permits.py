@@ -24,7 +24,6 @@ from tests.support.permitted import (
     DOMAIN,
     SECRETS,
     WINDOW_SECONDS,
-    counts,
     given,
     names,
     openings,
@@ -85,7 +84,7 @@ async def test_what_is_not_signed_for_a_reports_id_is_refused_before_it_is_store
     bad = await reports_of(pair, forged, [3] * len(forged))
     honest = await reports_of(pair, good[2:], [0] * many)
     assert await upload(pair, [*honest, *bad]) == ["permit_unknown"] * len(forged)
-    found = counts(pair.leader, Stage.UPLOAD, pair.task)
+    found = pair.leader.counts(pair.task, Stage.UPLOAD)
     assert found == {"stored": many, "permit_unknown": len(forged)}
     # The permit with which forgeries were tried is as good as before.
     rest = await reports_of(pair, good[:2], [1, 1])

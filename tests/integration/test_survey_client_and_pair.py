@@ -15,7 +15,7 @@ import pytest
 from aggregator.client import AlreadyAnswered, SurveyClient
 from aggregator.client.survey import client as survey_client
 from aggregator.collector.results.result import Result
-from aggregator.dap.times import DAY, Interval
+from aggregator.dap.times import DAY
 from aggregator.protocol.requirements import Requirements
 from aggregator.protocol.task import Task, info_with_digest
 from aggregator.protocol.task_file import task_from_toml, task_to_toml, tasks_to_json
@@ -26,6 +26,7 @@ from tests.support.pair import NOW
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.processes import ROOT
 from tests.support.serving import serving
+from tests.support.surveys import week_of
 
 SURVEY = """
 title = "Work"
@@ -91,12 +92,7 @@ def finish(file: Path) -> None:
 def collected(site: Site, task: Task) -> Result:
     """Return the sums of the week, which is over then."""
     site.pair.clock.advance(7 * DAY)
-    start, end = Meaning.of_task(task).window(datetime.fromtimestamp(NOW, UTC))
-    first, length = (
-        int(each) // task.time_precision
-        for each in (start.timestamp(), (end - start).total_seconds())
-    )
-    return site.collect(task, Interval.of(first, length))
+    return site.collect(task, week_of(task, datetime.fromtimestamp(NOW, UTC)))
 
 
 def everybody_answers(file: Path) -> None:

@@ -10,10 +10,9 @@ import pytest
 from aggregator.client import AlreadyAnswered, Outbox, SurveyClient
 from aggregator.client.survey.answer_sheet import AnswerSheet
 from aggregator.client.text.beside_survey import texts_beside
-from aggregator.dap.times import DAY, Interval
+from aggregator.dap.times import DAY
 from aggregator.protocol.requirements import Requirements
 from aggregator.protocol.task import Task
-from aggregator.steward.survey import Meaning
 from tests.support import pair
 from tests.support.clock import ManualClock
 from tests.support.entropy import SeededEntropy
@@ -22,6 +21,7 @@ from tests.support.pair import NOW, Pair
 from tests.support.ports import free_ports
 from tests.support.serving import serving
 from tests.support.survey_folders import write_survey_folder
+from tests.support.surveys import week_of
 
 SURVEY = """
 title = "Work"
@@ -116,11 +116,7 @@ def test_what_people_write_is_counted_once_over_restarts_and_lost_answers(
         pass
     survey.close()
     site.pair.clock.advance(7 * DAY)
-    start, end = Meaning.of_task(task).window(datetime.fromtimestamp(NOW, UTC))
-    window = Interval.of(
-        int(start.timestamp()) // task.time_precision,
-        int((end - start).total_seconds()) // task.time_precision,
-    )
+    window = week_of(task, datetime.fromtimestamp(NOW, UTC))
     assert [*site.collect(task, window).values] == [0, 0, len(PEOPLE), 0]
     tables = [[*site.collect(each, window).values] for each in tasks]
     assert tables == expected(file, task)

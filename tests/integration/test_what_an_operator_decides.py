@@ -13,9 +13,8 @@ from aggregator.dap.ids import CollectionJobId, encode_base64url
 from aggregator.service.leader.job_creator import JobCreator
 from aggregator.service.storage.jobs.aggregation_jobs import AGGREGATION_JOBS
 from aggregator.service.storage.operator.job_lists import find_job, list_waiting
-from aggregator.service.storage.reports.counters import Stage, report_counts
 from aggregator.service.transport import client
-from tests.support.between import Between, Change, refusal
+from tests.support.between import Between, Change, cut_short, refusal
 from tests.support.commands import Done, run_here
 from tests.support.pair import NOW, Pair
 from tests.support.tasks import TIME_PRECISION, make_task
@@ -72,13 +71,8 @@ def waiting(pair: Pair, tmp_path: Path) -> list[dict[str, object]]:
     return rows
 
 
-def _cut(_request: httpx.Request, answer: httpx.Response) -> httpx.Response:
-    headers = {name: answer.headers[name] for name in ("location", "content-type")}
-    return httpx.Response(answer.status_code, content=answer.content[:-1], headers=headers)
-
-
 async def hold(
-    pair: Pair, between: Between, measurements: list[int], change: Change = _cut
+    pair: Pair, between: Between, measurements: list[int], change: Change = cut_short
 ) -> None:
     """Let the leader hold a job whose reports the helper has counted."""
     await pair.upload(await pair.reports(measurements))
@@ -87,12 +81,6 @@ async def hold(
         await pair.work()
         pair.clock.advance(61)
     between.change = None
-
-
-async def counts(pair: Pair) -> dict[str, int]:
-    return await pair.leader.database.read(
-        "counts", lambda tx: report_counts(tx, pair.task.task_id.value, Stage.AGGREGATION)
-    )
 
 
 async def test_every_job_that_waits_is_listed_with_its_reason(
@@ -165,7 +153,7 @@ async def test_a_job_that_waits_for_its_next_try_is_retried_at_once(
     (only,) = waiting(pair, tmp_path)
     assert job(pair, tmp_path, "leader", "retry", str(only["job"])).returncode == 0
     assert await pair.work() == 1
-    assert await counts(pair) == {"aggregated": 3}
+    assert pair.leader.counts(pair.task) == {"aggregated": 3}
 
 
 @pytest.mark.parametrize("choice", ["--return-reports", "--drop-reports"])
@@ -184,9 +172,9 @@ async def test_reports_of_an_abandoned_job_are_returned_or_dropped(
     await pair.work_until_idle()
     if choice == "--return-reports":
         assert done.stdout == "3 reports will be counted in another job\n"
-        assert await counts(pair) == {"aggregated": 3}
+        assert pair.leader.counts(pair.task) == {"aggregated": 3}
     else:
-        assert await counts(pair) == {"dropped_by_operator": 3}
+        assert pair.leader.counts(pair.task) == {"dropped_by_operator": 3}
 
 
 @pytest.mark.parametrize(
@@ -207,7 +195,7 @@ async def test_the_helper_is_asked_to_delete_a_job_that_was_given_up(
     told: str,
 ) -> None:
     def change(request: httpx.Request, answer: httpx.Response) -> httpx.Response:
-        cut = _cut(request, answer)
+        cut = cut_short(request, answer)
         headers = {name: cut.headers[name] for name in kept}
         return httpx.Response(201, content=cut.content, headers=headers)
 
@@ -366,7 +354,7 @@ async def test_a_job_of_several_buckets_is_left_out_of_one_batch_only(
         assert done.stdout == f"{counted['job']}: 3 reports left out\n"
     earlier = await pair.collect(pair.interval(NOW - 200))
     assert (earlier.report_count, earlier.values) == (1, (0, 0, 1, 0))
-    assert await counts(pair) == {"aggregated": 1, "left_out_by_operator": 3}
+    assert pair.leader.counts(pair.task) == {"aggregated": 1, "left_out_by_operator": 3}
 
 
 async def test_what_the_helper_left_out_is_not_counted_from_its_old_answer(
@@ -379,7 +367,7 @@ async def test_what_the_helper_left_out_is_not_counted_from_its_old_answer(
     job(pair, tmp_path, "leader", "retry", str(held["job"]))
     await pair.upload(await pair.reports([1, 2]))
     assert (await pair.collect()).values == (0, 1, 1, 0)
-    assert await counts(pair) == {"aggregated": 2, "report_replayed": 3}
+    assert pair.leader.counts(pair.task) == {"aggregated": 2, "report_replayed": 3}
 
 
 async def test_the_leader_leaves_out_a_job_that_it_holds(

@@ -56,3 +56,9 @@ def refusal(status: int, kind: str = "about:blank") -> httpx.Response:
     """Return an answer with a problem document."""
     headers = {"content-type": "application/problem+json"}
     return httpx.Response(status, json={"type": kind}, headers=headers)
+
+
+def cut_short(_request: httpx.Request, answer: httpx.Response) -> httpx.Response:
+    """Take the last byte off an answer."""
+    headers = {name: answer.headers[name] for name in ("location", "content-type")}
+    return httpx.Response(answer.status_code, content=answer.content[:-1], headers=headers)

@@ -27,6 +27,12 @@ WIDE, PHONE = 1200, 360
 """Widths of a window, in pixels of style sheets."""
 HEIGHT = 800
 
+TOSSES = """{
+    const drawn = crypto.getRandomValues.bind(crypto);
+    crypto.getRandomValues = (bytes) => bytes.length === 8 ? bytes.fill(%d, 7) : drawn(bytes);
+}"""
+"""A script for a page that lets its tosses come out for one place: only they take eight bytes."""
+
 _CUT_OFF = """[...document.querySelectorAll(".scroll")]
     .filter((each) => each.scrollWidth > each.clientWidth).map((each) => each.ariaLabel)"""
 """Tables of which a part is off the screen."""
@@ -196,6 +202,17 @@ def ready(page: Page) -> Page:
 def send(page: Page) -> None:
     """Send the answers that are on a survey's page."""
     page.get_by_role("button", name="Send my answers").click()
+
+
+def requests_of(page: Page | BrowserContext) -> list[Request]:
+    """Return a list that gets whatever is asked from now on."""
+    sent: list[Request] = []
+
+    def note(request: Request) -> None:
+        sent.append(request)
+
+    page.on("request", note)
+    return sent
 
 
 def says(page: Page, text: str) -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
 from urllib.parse import urljoin
 
@@ -10,11 +11,13 @@ from sqlalchemy import func, select
 
 from aggregator.codec import decode, encode
 from aggregator.collector.results.result import Result
+from aggregator.dap.extensions import Extension
 from aggregator.dap.messages import CollectionJobReq, Report, UploadErrors, UploadRequest
 from aggregator.protocol.task import Task
 from aggregator.service.config import HelperSettings, LeaderSettings
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.transaction import Transaction
+from aggregator.service.storage.ledger.charges import list_ledger
 from tests.support.pair import COLLECTOR_TOKEN, LEASE_SECONDS, Answer, Died, Pair, Service
 from tests.support.tasks import LEADER_URL, NO_NOISE, make_task
 
@@ -167,3 +170,13 @@ async def sums(service: Service) -> int:
     return await service.database.read(
         "sums", lambda tx: int(tx.connection.execute(query).scalar_one())
     )
+
+
+def with_extensions(report: Report, *extensions: Extension) -> Report:
+    metadata = dataclasses.replace(report.report_metadata, public_extensions=extensions)
+    return dataclasses.replace(report, report_metadata=metadata)
+
+
+def charged(service: Service) -> list[Fraction | None]:
+    entries = service.database.read_sync("list", list_ledger)
+    return [None if each.charge.cost is None else each.charge.cost.epsilon for each in entries]

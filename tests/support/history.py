@@ -31,7 +31,6 @@ from aggregator.service.leader.job_driver import JobDriver
 from aggregator.service.storage.engine import tables
 from aggregator.service.storage.engine.states import LedgerState
 from aggregator.service.storage.ledger.charges import list_ledger
-from aggregator.service.storage.reports.counters import Stage, report_counts
 from aggregator.service.storage.reports.generations import (
     TURN_SECONDS,
     UNUSED_SECONDS,
@@ -434,12 +433,7 @@ class History:
             batches = [entry.batch for entry in entries]
             assert len(set(batches)) == len(batches)
             ledgers.append(set(batches))
-            counts.append(
-                await service.database.read(
-                    "counts",
-                    lambda tx: report_counts(tx, self.task.task_id.value, Stage.AGGREGATION),
-                )
-            )
+            counts.append(service.counts(self.task))
         assert ledgers[0] == ledgers[1]
         assert len(ledgers[0]) == len(self.results)
         assert counts[0] == counts[1], counts

@@ -51,6 +51,7 @@ from aggregator.service.storage.backup.reconciliation import reconcile
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.ledger.journal_file import JournalFile
+from aggregator.service.storage.reports.counters import Stage, report_counts
 from aggregator.service.storage.secrets.crypter import Crypter
 from aggregator.service.storage.tasks.caller_tokens import put_caller_token
 from aggregator.service.storage.tasks.tasks import TaskRecord, put_task
@@ -173,6 +174,11 @@ class Service:
         self.database.close()
         self.journal = JournalFile(Path(self.journal.name))
         self.start()
+
+    def counts(self, task: Task, stage: Stage = Stage.AGGREGATION) -> dict[str, int]:
+        """Return what became of a task's reports, and of how many."""
+        task_id = task.task_id.value
+        return self.database.read_sync("counts", lambda tx: report_counts(tx, task_id, stage))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request; if the process dies, the connections of all its callers break."""

@@ -11,7 +11,6 @@ from aggregator.protocol.permit_lists import listed
 from aggregator.protocol.permits import Permits
 from aggregator.protocol.task import Task
 from aggregator.service.storage.operator.permits import WindowCount, add_permits, count_permits
-from aggregator.service.storage.reports.counters import Stage, report_counts
 from tests.support.pair import NOW, Pair, Service
 from tests.support.tasks import NO_NOISE, TASK_ID, make_task
 
@@ -87,11 +86,6 @@ async def reports_of(
 
 def names(pair: Pair, errors: UploadErrors) -> list[str]:
     return [pair.task.profile.report_error(each.error).draft_name for each in errors.status]
-
-
-def counts(service: Service, stage: Stage, task: Task) -> dict[str, int]:
-    task_id = task.task_id.value
-    return service.database.read_sync("counts", lambda tx: report_counts(tx, task_id, stage))
 
 
 def windows(service: Service, domain: bytes = DOMAIN) -> list[WindowCount]:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from aggregator.dap.ids import encode_base64url
+from aggregator.dap.times import Interval
 from aggregator.protocol.task import Task
 from aggregator.protocol.task_file import issuer_keys_to_table
-from aggregator.steward.survey import Survey, plan, survey_from_toml, task_tables
+from aggregator.steward.survey import Meaning, Survey, plan, survey_from_toml, task_tables
 from tests.support.signed import issuer_keys
 from tests.support.tasks import make_task
 
@@ -124,3 +125,13 @@ buckets = 16
 tasks = 8
 ask_if = {{ place = "here" }}
 """
+
+
+def week_of(task: Task, moment: datetime, meaning: Meaning | None = None) -> Interval:
+    """Return the window of a survey at a moment, in its task's units of time.
+
+    The meaning is that of the survey, if the task is of one of its text questions.
+    """
+    start, end = (Meaning.of_task(task) if meaning is None else meaning).window(moment)
+    unit = task.time_precision
+    return Interval.of(int(start.timestamp()) // unit, int((end - start).total_seconds()) // unit)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.processes import ROOT
-from tests.support.warm_start import Warm
+from tests.support.warm_start import Warm, run_warm
 
 PRIO = (sys.executable, "-m", "aggregator.cli")
 FORKING = (sys.executable, "-m", "tests.support.forking")
@@ -76,3 +76,10 @@ def is_up(cwd: Path, *arguments: str | Path, is_cold: bool = False) -> Iterator[
         if up._process.poll() is None:
             up.signal(signal.SIGTERM)
         up.end()
+
+
+def prio(*arguments: str, cwd: Path) -> str:
+    """Return what a command prints that succeeds."""
+    done = run_warm([*PRIO, *arguments], cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
