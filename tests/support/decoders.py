@@ -334,6 +334,8 @@ PEER_ANSWERS = (
     b'urn:ietf:params:ppm:dap:error:unsupportedExtension","detail":"\\ud800\\u001b[31m",'
     b'"taskid":"' + str(TASK.task_id).encode() + b'","unsupported_extensions":[1,2]}',
     b"200\ncontent-encoding: gzip\n\nx",
+    b"302\nlocation: https://peer.example:8443/dap/elsewhere\n\n",
+    b"302\nlocation: javascript:1\n\n",
 )
 
 POLICIES = (LAPLACE, {"mechanism": "None"}, {"mechanism": "PureDpDiscreteLaplace", "epsilon": "2"})

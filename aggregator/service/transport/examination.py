@@ -83,7 +83,7 @@ async def examine(http: httpx.AsyncClient, peer: Peer, endpoint: str) -> Shown:
                 stream = response.extensions.get("network_stream")
                 tls: Any = None if stream is None else stream.get_extra_info("ssl_object")
                 headers = response.headers
-    except (httpx.HTTPError, TimeoutError) as error:
+    except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
         raise PeerError(f"{endpoint} answers once, and not again: {cause_of(error)}") from error
     kept = re.search(r"max-age=(\d{1,9})", headers.get("cache-control", ""))
     try:

@@ -300,6 +300,8 @@ class Peer:
             if error.obj is not None:
                 raise
             raise httpx.ConnectError("reset as it was made", request=request) from error
+        except httpx.InvalidURL as error:  # where it redirects to: httpx looks, but does not follow
+            raise httpx.RemoteProtocolError("it redirects to no URL", request=request) from error
 
     def _resource(self, target: str) -> httpx.URL:
         """Return the URL of a resource: a path below the endpoint, or a URL that we were given."""

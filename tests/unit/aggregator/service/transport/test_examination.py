@@ -85,7 +85,7 @@ async def test_a_refused_certificate_is_named_with_its_reason() -> None:
             await examine(http, Peer(http, URL, attempts=1), URL)
 
 
-@pytest.mark.parametrize("fault", [httpx.ReadError("reset"), TimeoutError()])
+@pytest.mark.parametrize("fault", [httpx.ReadError("reset"), httpx.InvalidURL("x"), TimeoutError()])
 async def test_whoever_answers_only_once_is_named(fault: Exception) -> None:
     asked = 0
 

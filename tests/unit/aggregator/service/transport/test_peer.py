@@ -114,6 +114,12 @@ async def test_a_redirect_is_not_followed_so_the_token_stays_within_the_origin()
     assert seen == ["helper.example"]
 
 
+@pytest.mark.parametrize("location", ["javascript:1", "http://[", "https://x:99999999/", "\xff"])
+async def test_a_redirect_to_nowhere_is_no_answer(location: str) -> None:
+    with pytest.raises((PeerRefused, PeerUnreachable)):
+        await peer_of(answering(302, location=location)).get("/hpke_config")
+
+
 async def test_a_problem_document_comes_back_as_the_problem_it_names() -> None:
     body = f'{{"type": "{BatchMismatch.type_uri}", "detail": "3 and 4"}}'.encode()
     handler = answering(400, body, content_type="application/problem+json; charset=utf-8")
