@@ -55,7 +55,7 @@ AgreedCollectors = Mapping[str | None, AgreedCollector]
 
 
 def read_collectors(
-    unnamed: AgreedCollector | None, tables: Sequence[TomlTable], leader_token: str, role: Role
+    unnamed: AgreedCollector | None, tables: Sequence[TomlTable], role: Role
 ) -> AgreedCollectors:
     """Return the collectors of a partner, of whom at least one must be given.
 
@@ -71,10 +71,6 @@ def read_collectors(
     if not found:
         raise ParameterError("collector_hpke_config: missing, and there is no table of a collector")
     shown = [token for each in found.values() for token in each.tokens]
-    if leader_token in shown:
-        raise ParameterError(
-            "collector_token: must not be leader_token, or the collector could be a leader"
-        )
     if len({*shown}) != len(shown):
         raise ParameterError("token: one stands twice, so that a collector could pass as another")
     return found

@@ -27,7 +27,7 @@ Source: draft-ietf-ppm-dap-taskprov; RFC 5869, "HMAC-based Key Derivation Functi
 import dataclasses
 import hashlib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
@@ -38,7 +38,7 @@ from aggregator.dap.auth import TokenHeader, check_token, hash_token, token_head
 from aggregator.dap.ids import TaskId, decode_base64url
 from aggregator.dap.profile import DAP_18, Profile, Role, profile_named
 from aggregator.dap.task import TaskConfiguration
-from aggregator.dap.urls import read_endpoint
+from aggregator.dap.urls import origin, read_endpoint
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.policy import PrivacyPolicy
 from aggregator.dp.policy_table import policy_from_mapping
@@ -277,6 +277,7 @@ def read_agreements(text: str, role: Role) -> Agreements:
         partner = _partner(table, role)
         if partners.setdefault((partner.leader, partner.helper), partner) is not partner:
             raise ParameterError(f"{_PARTNERS} {place}: has the endpoints of another one")
+    _check_secrets([*partners.values()])
     return Agreements(partners, max_tasks, by_uploads)
 
 
@@ -314,7 +315,7 @@ def _partner(table: TomlTable, role: Role) -> Partner:
         ),
         verify_key_init=_init(secrets.text("verify_key_init")),
         leader_token=leader_token,
-        collectors=read_collectors(unnamed, tables, leader_token, role),
+        collectors=read_collectors(unnamed, tables, role),
     )
     secrets.finish()
     table.finish()
@@ -332,6 +333,22 @@ def _check_partner(partner: Partner) -> None:
             f"min_batch_size, max_reports: must be from 1 to max_reports, and at most 2^63 - 1, "
             f"not {least} and {most}"
         )
+
+
+def _check_secrets(partners: Sequence[Partner]) -> None:
+    """Refuse secrets that another one than both aggregators would know."""
+    parties: dict[str | bytes, str] = {}
+    for each in partners:
+        other = origin(each.helper if each.role is Role.LEADER else each.leader)
+        for name in ("leader_token", "verify_key_init"):
+            if parties.setdefault(getattr(each, name), other) != other:
+                raise ParameterError(f"{name}: two partners have one, and could pass as each other")
+    leaders = {each.leader_token for each in partners}
+    for each in partners:
+        if any(token in leaders for some in each.collectors.values() for token in some.tokens):
+            raise ParameterError(
+                "collector_token: must not be leader_token, or the collector could be a leader"
+            )
 
 
 def _unnamed(table: TomlTable, secrets: TomlTable, role: Role) -> AgreedCollector | None:

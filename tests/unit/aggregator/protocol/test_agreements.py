@@ -209,6 +209,37 @@ def test_two_partners_with_the_same_endpoints_are_refused() -> None:
         read_agreements(text + again, Role.HELPER)
 
 
+OTHER = "https://other.example/"
+OTHER_TOKEN, OTHER_INIT = LEADER_TOKEN[::-1], encode_base64url(INIT[::-1])
+
+
+@pytest.mark.parametrize(
+    ("changed", "fault"),
+    [
+        ((LEADER_TOKEN, OTHER_TOKEN), "verify_key_init: two partners have one"),
+        ((encode_base64url(INIT), OTHER_INIT), "leader_token: two partners have one"),
+    ],
+)
+@pytest.mark.parametrize("role", Role)
+def test_what_two_aggregators_know_no_third_one_may(
+    role: Role, changed: tuple[str, str], fault: str
+) -> None:
+    first = agreements_text(role)
+    partner = HELPER_URL if role is Role.LEADER else LEADER_URL
+    second = first[first.index("[[partner]]") :].replace(partner, OTHER)
+    with pytest.raises(ParameterError, match=fault):
+        read_agreements(first + second.replace(*changed), role)
+    apart = second.replace(LEADER_TOKEN, OTHER_TOKEN).replace(encode_base64url(INIT), OTHER_INIT)
+    assert len(read_agreements(first + apart, role).partners) == 2
+    # One party may have endpoints that are written in two ways.
+    again = first[first.index("[[partner]]") :].replace(partner, f"{partner}more/")
+    assert len(read_agreements(first + again, role).partners) == 2
+    if role is Role.LEADER:
+        swapped = apart.replace(COLLECTOR_TOKEN, LEADER_TOKEN)
+        with pytest.raises(ParameterError, match="must not be leader_token"):
+            read_agreements(first + swapped, role)
+
+
 def test_no_secret_of_an_agreement_is_shown() -> None:
     shown = repr(agreements())
     for secret in (LEADER_TOKEN, COLLECTOR_TOKEN, repr(INIT), encode_base64url(INIT)):
