@@ -32,19 +32,6 @@ def disk() -> Iterator[SmallDisk]:
         yield made
 
 
-def aggregated(services: Processes, task_id: str) -> int:
-    config = services.configs["leader"]
-    shown = json.loads(services.prio("task", "show", "--config", config, task_id).stdout)
-    return int(shown["reports"]["aggregation"].get("aggregated", 0))
-
-
-def wait_until_aggregated(services: Processes, task_id: str, count: int) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while aggregated(services, task_id) < count:
-        assert time.monotonic() < deadline, (aggregated(services, task_id), count)
-        time.sleep(0.5)
-
-
 @pytest.mark.parametrize("dies", [False, True], ids=["lives", "dies"])
 def test_a_full_disk_loses_no_accepted_report_and_passes(
     tmp_path: Path, disk: SmallDisk, *, dies: bool
@@ -61,7 +48,7 @@ def test_a_full_disk_loses_no_accepted_report_and_passes(
         services.start(*COMMANDS)
         uploader = Uploader(services, task_file, http)
         assert uploader.send(BATCH).is_success
-        wait_until_aggregated(services, task_id, BATCH)
+        services.wait_until_aggregated(task_id, BATCH)
 
         disk.fill()
         refused = next(
@@ -84,7 +71,7 @@ def test_a_full_disk_loses_no_accepted_report_and_passes(
         if dies:
             services.start("helper", "leader")
         assert uploader.send(BATCH).is_success
-        wait_until_aggregated(services, task_id, uploader.accepted)
+        services.wait_until_aggregated(task_id, uploader.accepted)
         collected = services.prio(
             *("collect", "--config", services.configs["collector"], task_id, "--json", "--now"),
             *("--start", str(begin), "--end", str((int(time.time()) // HOUR + 1) * HOUR)),

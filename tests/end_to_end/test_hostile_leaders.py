@@ -4,7 +4,6 @@ Real processes: one collector has a task with each kind of leader at once. `test
 leader whose fault does not end.
 """
 
-import json
 import subprocess
 import time
 from collections.abc import Mapping
@@ -72,12 +71,6 @@ class Desk:
             time.sleep(0.5)
 
 
-def aggregated(services: Processes, task_id: str) -> int:
-    config = services.configs["leader"]
-    shown = json.loads(services.prio("task", "show", "--config", config, task_id).stdout)
-    return int(shown["reports"]["aggregation"].get("aggregated", 0))
-
-
 @pytest.mark.parametrize(
     "names",
     [
@@ -102,10 +95,8 @@ def test_a_collector_gets_on_whatever_its_leaders_answer(
         begin = int(time.time()) // HOUR * HOUR
         for file in files:
             services.prio("upload", file, "1", "0", "1")
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while any(aggregated(services, each) < 3 for each in tasks.values()):
-            assert time.monotonic() < deadline
-            time.sleep(0.5)
+        for each in tasks.values():
+            services.wait_until_aggregated(each, 3)
 
         services.forget_peak_memory("collector")
         client = stack.enter_context(

@@ -5,10 +5,8 @@ fault does not end.
 """
 
 import itertools
-import json
 import subprocess
 import threading
-import time
 from collections.abc import Collection
 from contextlib import ExitStack
 from pathlib import Path
@@ -33,18 +31,10 @@ LIMIT = 600
 """MiB that a service may ever have."""
 
 
-def aggregation(services: Processes, task_id: str) -> dict[str, int]:
-    shown = services.prio("task", "show", "--config", services.configs["leader"], task_id)
-    counts: dict[str, int] = json.loads(shown.stdout)["reports"]["aggregation"]
-    return counts
-
-
 def wait_until_aggregated(services: Processes, tasks: dict[str, str], reports: int) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
     for name, task_id in tasks.items():
-        while (counts := aggregation(services, task_id)) != {"aggregated": reports}:
-            assert time.monotonic() < deadline, (name, counts)
-            time.sleep(0.5)
+        services.wait_until_aggregated(task_id, reports)
+        assert services.counts(task_id) == {"aggregated": reports}, name
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from aggregator.codec import decode
 from aggregator.dap.hpke import HpkeConfigList
 from aggregator.dap.report_errors import ReportError
 from tests.support import shifted
-from tests.support.patience import PATIENCE_SECONDS
+from tests.support.patience import PATIENCE_SECONDS, wait_until
 from tests.support.processes import COMMANDS, Processes
 from tests.support.uploader import Uploader, errors_of
 
@@ -26,12 +26,8 @@ AGGREGATORS = ("helper", "leader")
 
 
 def wait_for_event(services: Processes, name: str, event: str, **fields: int) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not any(
-        {"event": event, **fields}.items() <= line.items() for line in services.log(name)
-    ):
-        assert time.monotonic() < deadline, (name, event)
-        time.sleep(0.2)
+    wanted = {"event": event, **fields}.items()
+    wait_until(lambda: any(wanted <= line.items() for line in services.log(name)), name, event)
 
 
 def key_of(services: Processes, name: str, http: httpx.Client) -> int:

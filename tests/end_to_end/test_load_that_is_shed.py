@@ -1,6 +1,5 @@
 """A leader with more uploads than its budget asks some to come again, and grows no further."""
 
-import json
 import subprocess
 import threading
 import time
@@ -101,19 +100,11 @@ class Torrent:
         return status == 200
 
 
-def counted(services: Processes, task_id: str, stage: str, outcome: str) -> int:
-    shown = services.prio("task", "show", "--config", services.configs["leader"], task_id)
-    return int(json.loads(shown.stdout)["reports"][stage].get(outcome, 0))
-
-
 def upload_until_counted(services: Processes, task_id: str, task_file: Path) -> None:
     """Upload three reports, and wait until they are aggregated."""
-    expected = 3 + counted(services, task_id, "aggregation", "aggregated")
+    expected = 3 + services.counts(task_id)["aggregated"]
     assert "3 of 3" in services.prio("upload", task_file, "1", "0", "1").stdout
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while counted(services, task_id, "aggregation", "aggregated") < expected:
-        assert time.monotonic() < deadline, expected
-        time.sleep(0.2)
+    services.wait_until_aggregated(task_id, expected)
 
 
 def test_uploads_beyond_the_budget_are_asked_to_come_again_before_memory_grows(
@@ -146,6 +137,6 @@ def test_uploads_beyond_the_budget_are_asked_to_come_again_before_memory_grows(
 
         assert torrent.taken >= SENDERS, "who was refused was taken in the end"
         assert growth < MOST_GROWTH // 2**20
-        assert counted(services, large_id, "upload", "stored") == REPORTS * torrent.taken
+        assert services.counts(large_id, stage="upload")["stored"] == REPORTS * torrent.taken
         upload_until_counted(services, small_id, small_file)
         assert [line for line in services.log("leader") if line["level"] == "error"] == []

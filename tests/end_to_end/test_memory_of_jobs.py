@@ -1,6 +1,5 @@
 """As many of the largest jobs as a leader steps at once, in flight together: real processes."""
 
-import json
 import subprocess
 import threading
 import time
@@ -29,11 +28,6 @@ BYTES_OF_REPORT = 160_000
 REPORTS = JOBS * MAX_JOB_BYTES // BYTES_OF_REPORT
 LIMIT = 600
 """MiB that a service may ever have."""
-
-
-def aggregated(services: Processes, task_id: str) -> int:
-    shown = services.prio("task", "show", "--config", services.configs["leader"], task_id)
-    return int(json.loads(shown.stdout)["reports"]["aggregation"].get("aggregated", 0))
 
 
 def test_eight_of_the_largest_jobs_in_flight_stay_below_the_bound(tmp_path: Path) -> None:
@@ -66,10 +60,7 @@ def test_eight_of_the_largest_jobs_in_flight_stay_below_the_bound(tmp_path: Path
                 time.sleep(1)
                 continue
             assert errors_of(sent) == []
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while aggregated(services, task_id) < REPORTS:
-            assert time.monotonic() < deadline, (aggregated(services, task_id), peer.calls)
-            time.sleep(1)
+        services.wait_until_aggregated(task_id, REPORTS)
         for name in ("leader", "helper"):
             peak = services.peak_memory(name)
             print(f"{name}: {peak} MiB at most, {uploader.accepted} reports")  # noqa: T201 - a measurement, with -s

@@ -3,15 +3,15 @@
 import os
 import signal
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.support.measured_task import HOUR, make_measured_task
-from tests.support.patience import PATIENCE_SECONDS
+from tests.support.patience import PATIENCE_SECONDS, wait_until
 from tests.support.postgresql import new_server
 from tests.support.processes import WORKER, Processes
 from tests.support.sudden_death import Patient, ReaperOfAll, survive
@@ -117,22 +117,16 @@ def test_a_process_that_dies_while_the_database_is_away_is_replaced_when_it_is_b
             services.start("helper")
             log = services.log_path("helper")
             # Each of the two listens at its address and at that for health.
-            wait_for(lambda: log.read_text().count('"listening"') == 4)
+            wait_until(lambda: log.read_text().count('"listening"') == 4)
             dying, other = services.children("helper")
             server.stop()
             os.kill(dying, signal.SIGKILL)
-            wait_for(lambda: "could not reach the store" in log.read_text())
+            wait_until(lambda: "could not reach the store" in log.read_text())
             assert other in services.children("helper")
             server.start()
             ready = f"{services.health_url('helper')}/readyz"
-            wait_for(lambda: httpx.get(ready, trust_env=False, timeout=PATIENCE_SECONDS).is_success)
-            wait_for(lambda: len(services.children("helper")) == 2)
+            ask = partial(httpx.get, ready, trust_env=False, timeout=PATIENCE_SECONDS)
+            wait_until(lambda: ask().is_success)
+            wait_until(lambda: len(services.children("helper")) == 2)
             assert other in services.children("helper")
             assert services.stop("helper") == 0
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)

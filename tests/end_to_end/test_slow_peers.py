@@ -1,6 +1,5 @@
 """One slow or silent party keeps nobody waiting but those who need it: real processes."""
 
-import json
 import sys
 import time
 from collections.abc import Iterator
@@ -38,15 +37,6 @@ def processes(tmp_path: Path) -> Iterator[Processes]:
         yield made
 
 
-def aggregated(processes: Processes, task_id: str) -> int:
-    shown = processes.prio("task", "show", "--config", processes.configs["leader"], task_id)
-    return int(json.loads(shown.stdout)["reports"]["aggregation"].get("aggregated", 0))
-
-
-def wait_until_aggregated(processes: Processes, task_id: str, count: int) -> None:
-    wait_until(lambda: aggregated(processes, task_id) >= count, task_id, count)
-
-
 def test_a_helper_that_drips_keeps_no_other_task_waiting(tmp_path: Path) -> None:
     # Who waited for the one that drips would do so beyond all patience.
     with (
@@ -59,7 +49,7 @@ def test_a_helper_that_drips_keeps_no_other_task_waiting(tmp_path: Path) -> None
         processes.prio("upload", slow_task, "1")
         slow.wait_for_calls(1)
         processes.prio("upload", task, *("1" for _ in range(20)))
-        wait_until_aggregated(processes, task_id, 20)
+        processes.wait_until_aggregated(task_id, 20)
         assert slow.calls == 1
 
 
@@ -77,7 +67,7 @@ def test_a_helper_that_drips_is_asked_by_one_of_its_many_jobs_at_a_time(tmp_path
         began = time.monotonic()
         before = slow.calls
         processes.prio("upload", task, *("1" for _ in range(20)))
-        wait_until_aggregated(processes, task_id, 20)
+        processes.wait_until_aggregated(task_id, 20)
         slow.wait_for_calls(before + 4)
         # Each lasts two seconds, and its job may be asked about again at once.
         assert slow.calls - before <= 1 + (time.monotonic() - began) / 2
@@ -105,7 +95,7 @@ def test_two_workers_whose_helper_takes_longer_than_a_lease_do_not_take_turns(
         task_id, task = processes.make_task("slow", *TASK, "--helper", slow.url)
         processes.start("helper", "leader", WORKER)
         processes.prio("upload", task, "1", "1", "1")
-        wait_until_aggregated(processes, task_id, 3)
+        processes.wait_until_aggregated(task_id, 3)
         lines = [line for name in ("leader", WORKER) for line in processes.log(name)]
         finished = [line for line in lines if line["event"] == "aggregation job finished"]
         assert len(finished) == 1
@@ -136,10 +126,7 @@ def test_a_leader_that_drips_keeps_no_other_collection_waiting(processes: Proces
             slow.wait_for_calls(1)
             asked = client.post(f"tasks/{task_id}/collections?now=true", json=query).json()
             url = f"collections/{asked['collection_id']}"
-            deadline = time.monotonic() + PATIENCE_SECONDS
-            while client.get(url).json()["state"] == "pending":
-                assert time.monotonic() < deadline
-                time.sleep(0.2)
+            wait_until(lambda: client.get(url).json()["state"] != "pending")
             assert client.get(url).json()["state"] == "finished"
             assert slow.calls == 1
 
@@ -161,7 +148,7 @@ def test_a_flood_of_junk_for_one_task_delays_no_other(tmp_path: Path, count: int
                 assert client.post(url, content=body, headers=headers).content == b""
         processes.prio("upload", well, *("1" for _ in range(20)))
         processes.start(WORKER)
-        wait_until_aggregated(processes, task_id, 20)
+        processes.wait_until_aggregated(task_id, 20)
         finished = [
             line["task"]
             for line in processes.log(WORKER)

@@ -4,7 +4,6 @@ Small here; at the sizes at which the old services gave in with `-m bench`.
 """
 
 import itertools
-import json
 import resource
 import subprocess
 import time
@@ -127,9 +126,7 @@ class Line:
         return time.monotonic() - began
 
     def aggregated(self) -> int:
-        config = self.processes.configs["leader"]
-        shown = self.processes.prio("task", "show", "--config", config, self.honest_id)
-        return int(json.loads(shown.stdout)["reports"]["aggregation"].get("aggregated", 0))
+        return self.processes.counts(self.honest_id)["aggregated"]
 
     def bear(self, name: str, scale: int, attack: Callable[[], object]) -> None:
         """Attack until memory is flat: the service is there and has not grown beyond its bound."""

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import patience
 from tests.support.commands import run_here
-from tests.support.patience import PATIENCE_SECONDS
 from tests.support.processes import COMMANDS, Processes
 
 pytestmark = pytest.mark.slow
@@ -33,10 +33,7 @@ def waiting(services: Processes) -> list[dict[str, object]]:
 
 
 def wait_until(services: Processes, seen: Callable[[list[dict[str, object]]], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not seen(waiting(services)):
-        assert time.monotonic() < deadline, waiting(services)
-        time.sleep(0.2)
+    patience.wait_until(lambda: seen(waiting(services)))
 
 
 def test_reports_outlast_wrong_settings_of_the_helper(tmp_path: Path) -> None:

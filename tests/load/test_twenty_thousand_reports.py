@@ -165,9 +165,7 @@ def test_every_report_is_counted_once(
         truth = [counts[bucket] for bucket in range(LENGTH)]
         assert_near(result["values"], truth, task_file.read_text())
         for party in ("leader", "helper"):
-            config = services.configs[party]
-            shown = json.loads(services.prio("task", "show", "--config", config, task_id).stdout)
-            assert shown["reports"]["aggregation"] == {"aggregated": reports}
+            assert services.counts(task_id, party) == {"aggregated": reports}
             failed = [
                 line
                 for line in services.log(party)

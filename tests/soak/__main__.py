@@ -21,17 +21,15 @@ from pathlib import Path
 from unittest.mock import patch
 
 import anyio
-import httpx
 import pytest
 
 from tests.support import shifted
-from tests.support.measured_task import HOUR, MeasuredTask, make_measured_task
-from tests.support.patience import PATIENCE_SECONDS
+from tests.support.measured_task import HOUR, make_measured_task
 from tests.support.postgresql import new_server
 from tests.support.processes import Processes
 from tests.support.proxy import Proxy
 from tests.support.small_disk import SmallDisk, small_disk
-from tests.support.sudden_death import Patient, explained, upload_and_collect
+from tests.support.sudden_death import Patient, explained, stop_and_compare, upload_and_collect
 from tests.support.trouble import Trouble
 
 PARTIES = ("leader", "helper")
@@ -89,7 +87,7 @@ def live_a_round(folder: Path, seed: int, *, on_servers: bool) -> Counter[str]:
                 upload_and_collect, tasks, transport, trouble, FAULTS, REPORTS_PER_REQUEST
             )
             assert transport.failures == []
-            _check_the_books(services, tasks, bodies)
+            stop_and_compare(services, PARTIES, tasks, bodies)
         return trouble.counts
 
 
@@ -110,22 +108,6 @@ def _disk_that_fills() -> Iterator[SmallDisk | None]:
         except pytest.skip.Exception:
             disk = None
         yield disk
-
-
-def _check_the_books(services: Processes, tasks: list[MeasuredTask], bodies: list[bytes]) -> None:
-    for asked, body in zip(tasks, bodies, strict=True):
-        asked.assert_right(asked.open(body))
-        asked.assert_counted_once()
-
-    async def again() -> list[bytes]:
-        async with httpx.AsyncClient(timeout=PATIENCE_SECONDS) as http:
-            return [await asked.collect(http) for asked in tasks]
-
-    assert anyio.run(again) == bodies
-    assert [services.stop(name) for name in PARTIES] == [0] * len(PARTIES)
-    for party in PARTIES:
-        journal = services.folder / f"{party}.sqlite.journal"
-        assert len(journal.read_text().splitlines()) == 1 + len(tasks)
 
 
 def soak(seconds: float, seed: int) -> str:

@@ -6,7 +6,6 @@ proxy does. What no fault is meant for it passes on. `faults` has many.
 
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Self
@@ -14,7 +13,7 @@ from typing import Self
 import httpx
 from typing_extensions import override
 
-from tests.support.patience import PATIENCE_SECONDS
+from tests.support.patience import PATIENCE_SECONDS, wait_until
 
 HOP = {"accept-encoding", "connection", "transfer-encoding", "content-length", "date", "server"}
 
@@ -182,7 +181,4 @@ class FaultyPeer:
         Raises:
             AssertionError: They have not in time.
         """
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while self.calls < count:
-            assert time.monotonic() < deadline, f"{self.calls} calls of {count}"
-            time.sleep(0.05)
+        wait_until(lambda: self.calls >= count, count)

@@ -21,10 +21,11 @@ def yardstick(clock: Callable[[], float] = time.process_time) -> float:
 
 def wait_until(is_so: Callable[[], object], *of: object) -> None:
     """Wait until something is so; if it never is, the failure shows what it was about."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline, pause = time.monotonic() + PATIENCE_SECONDS, 0.05
     while not is_so():
         assert time.monotonic() < deadline, of
-        time.sleep(0.05)
+        time.sleep(pause)
+        pause = min(1.2 * pause, 0.5)  # to ask may take much itself
 
 
 class Spent:

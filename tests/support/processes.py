@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import tomllib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
@@ -16,7 +17,7 @@ import httpx
 from aggregator.service.config import TABLES, TUNING, table_of
 from tests.support.commands import Done, run_here
 from tests.support.empty_store import settings_of
-from tests.support.patience import PATIENCE_SECONDS
+from tests.support.patience import PATIENCE_SECONDS, wait_until
 from tests.support.ports import free_ports
 from tests.support.warm_start import Warm
 
@@ -167,6 +168,17 @@ class Processes:
         done = run_here(*arguments, stdin=stdin)
         assert done.returncode == status, (arguments, done.returncode, done.stdout, done.stderr)
         return done
+
+    def counts(
+        self, task_id: str, party: str = "leader", stage: str = "aggregation"
+    ) -> Counter[str]:
+        """Return what became of a task's reports, and of how many."""
+        shown = self.prio("task", "show", "--config", self.configs[party], task_id)
+        return Counter(json.loads(shown.stdout)["reports"][stage])
+
+    def wait_until_aggregated(self, task_id: str, count: int) -> None:
+        """Wait until the leader has aggregated so many reports of a task."""
+        wait_until(lambda: self.counts(task_id)["aggregated"] >= count, task_id, count)
 
     def cpu_seconds(self, name: str) -> float:
         """Return how much of a processor a running service has used (Linux)."""

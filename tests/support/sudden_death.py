@@ -281,19 +281,26 @@ def survive(
         bodies = anyio.run(upload_and_collect, tasks, transport, fault, kills, reports_per_request)
         assert transport.failures == []
         assert failures_in_logs(services, *names, through_outages=True) == []
-        for asked, body in zip(tasks, bodies, strict=True):
-            asked.assert_right(asked.open(body))
-            asked.assert_counted_once()
+        stop_and_compare(services, names, tasks, bodies)
 
-        async def again() -> list[bytes]:
-            async with httpx.AsyncClient(timeout=PATIENCE_SECONDS) as http:
-                return [await asked.collect(http) for asked in tasks]
 
-        assert anyio.run(again) == bodies
-        assert [services.stop(name) for name in names] == [0] * len(names)
-        for party in ("leader", "helper"):
-            journal = services.folder / f"{party}.sqlite.journal"
-            assert len(journal.read_text().splitlines()) == 1 + len(tasks)
+def stop_and_compare(
+    services: Processes, names: Sequence[str], tasks: Sequence[MeasuredTask], bodies: list[bytes]
+) -> None:
+    """Compare the books of services that hold these answers to collections, and stop them."""
+    for asked, body in zip(tasks, bodies, strict=True):
+        asked.assert_right(asked.open(body))
+        asked.assert_counted_once()
+
+    async def again() -> list[bytes]:
+        async with httpx.AsyncClient(timeout=PATIENCE_SECONDS) as http:
+            return [await asked.collect(http) for asked in tasks]
+
+    assert anyio.run(again) == bodies
+    assert [services.stop(name) for name in names] == [0] * len(names)
+    for party in ("leader", "helper"):
+        journal = services.folder / f"{party}.sqlite.journal"
+        assert len(journal.read_text().splitlines()) == 1 + len(tasks)
 
 
 @contextmanager
