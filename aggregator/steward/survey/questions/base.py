@@ -24,8 +24,6 @@ from aggregator.steward.survey.said import Own, Said
 from aggregator.untrusted_text import defused
 
 MAX_LABELS = 100_000
-_MAX_STEPS = 2**40
-"""The most steps of a grid: their squares must fit into a measurement."""
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$"
 """The names that a question may have."""
 
@@ -231,21 +229,6 @@ class Question(BaseModel, ABC):
                 return design
         names = ", ".join(design.name for design in self.designs())
         raise ParameterError(f"question {self.name}: design: must be one of {names}, not {name!r}")
-
-
-def grid_of(low: Fraction, high: Fraction, step: Fraction, *, clips: bool) -> Grid:
-    """Return a grid, or raise ValueError."""
-    if step <= 0:
-        raise ValueError(f"step must be above 0, not {step}")
-    if high <= low:
-        raise ValueError(f"high must be above low ({low}), not {high}")
-    steps = (high - low) / step
-    if steps.denominator != 1 or steps > _MAX_STEPS:
-        raise ValueError(
-            f"high must be a whole number of steps of {step} above low, at most 2^40, "
-            f"not {float(steps):.12g}"
-        )
-    return Grid(low, step, int(steps), clips)
 
 
 def check_labels(labels: Sequence[str], least: int = 2) -> None:

@@ -4,14 +4,13 @@ import dataclasses
 import itertools
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import cached_property
 from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 from typing_extensions import override
 
 from aggregator.client.survey.answers import Answer
-from aggregator.client.survey.numbers import Grid, as_text
+from aggregator.client.survey.numbers import as_text
 from aggregator.client.table_files.cells import Cell, CellError, Labelled, shown
 from aggregator.client.table_files.laws import number_of, words_of
 from aggregator.collector.results import Noised, Quantile, VarianceOfSome, combination
@@ -24,10 +23,10 @@ from aggregator.steward.survey.questions.base import (
     answered,
     check_labels,
     counts,
-    grid_of,
     spread_over,
     sum_and_mean,
 )
+from aggregator.steward.survey.questions.on_grid import OnGrid
 from aggregator.steward.survey.said import Own, Said
 
 _QUARTILES = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4))
@@ -36,15 +35,10 @@ _MOST_BINS = 1000
 """The most possible values of a number that is asked with a histogram."""
 
 
-class Number(Question):
+class Number(OnGrid, Question):
     """A number on a grid: its sum and mean, and its variance if that is asked for.
 
     Attributes:
-        low: The least possible number.
-        high: The largest possible number.
-        step: The distance of possible numbers; others are rounded to the nearest.
-        unit: The unit of the number.
-        clip: Whether a number beyond the range counts as the nearest in it; if not, it is refused.
         variance: Whether squares are added up as well.
     """
 
@@ -52,22 +46,7 @@ class Number(Question):
     planned_by: ClassVar = ("low", "high", "step", "unit")
 
     kind: Literal["number"]
-    low: Exact
-    high: Exact
-    step: Exact = Fraction(1)
-    unit: str = ""
-    clip: bool = False
     variance: bool = False
-
-    @model_validator(mode="after")
-    def _check(self) -> "Number":
-        _ = self.grid
-        return self
-
-    @cached_property
-    def grid(self) -> Grid:
-        """The possible numbers."""
-        return grid_of(self.low, self.high, self.step, clips=self.clip)
 
     @override
     def given(self, cells: Sequence[Cell], decimal_mark: str) -> object:

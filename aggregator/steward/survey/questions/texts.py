@@ -15,9 +15,10 @@ from aggregator.client.text.hashing import FEWEST_BUCKETS, FEWEST_TASKS, MOST_BU
 from aggregator.dp.rationals import format_rational
 from aggregator.errors import ParameterError
 from aggregator.steward.survey.conditions import Conditions
-from aggregator.steward.survey.exact import Exact, Positive
-from aggregator.steward.survey.questions.base import NAME, Question, grid_of
+from aggregator.steward.survey.exact import Positive
+from aggregator.steward.survey.questions.base import NAME, Question
 from aggregator.steward.survey.questions.labels import Choice, YesNo
+from aggregator.steward.survey.questions.on_grid import OnGrid
 from aggregator.untrusted_text import meant
 
 if TYPE_CHECKING:
@@ -28,26 +29,14 @@ KIND = "text"
 _LARGEST_EPSILON = Fraction(64)
 
 
-class AskedAmount(BaseModel):
+class AskedAmount(OnGrid):
     """A number that people give beside what they write.
 
     Attributes:
         text: The question for it, as people are asked it.
-        low: The least possible number.
-        high: The largest possible number.
-        step: The distance of possible numbers; others are rounded to the nearest.
-        unit: The unit of the number.
-        clip: Whether a number beyond the range counts as the nearest in it; if not, it is refused.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
     text: str
-    low: Exact
-    high: Exact
-    step: Exact = Fraction(1)
-    unit: str = ""
-    clip: bool = False
 
     @model_validator(mode="after")
     def _check(self) -> "AskedAmount":
@@ -62,8 +51,7 @@ class AskedAmount(BaseModel):
         """The same as clients are asked it."""
         from aggregator.client.text.amounts import Amount
 
-        grid = grid_of(self.low, self.high, self.step, clips=self.clip)
-        return Amount(" ".join(self.text.split()), grid, self.unit)
+        return Amount(" ".join(self.text.split()), self.grid, self.unit)
 
 
 class Text(BaseModel):

@@ -2,15 +2,13 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import cached_property
 from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 from typing_extensions import override
 
 from aggregator.client.survey.alternatives import comparable
 from aggregator.client.survey.answers import Answer
-from aggregator.client.survey.numbers import Grid
 from aggregator.client.table_files.cells import Cell, CellError
 from aggregator.client.table_files.laws import number_of
 from aggregator.steward.survey.designs import NO_ANSWER, Design, Figure, Sums
@@ -19,43 +17,22 @@ from aggregator.steward.survey.questions.base import (
     NumberField,
     Question,
     check_ends,
-    grid_of,
     spread_over,
     sum_and_mean,
 )
 from aggregator.steward.survey.questions.column_order import in_order
+from aggregator.steward.survey.questions.on_grid import OnGrid
 
 
-class Column(BaseModel):
+class Column(OnGrid):
     """One column of a vector, with its own range.
 
     Attributes:
         name: Its name, here and in tables of answers.
-        low: The least possible number.
-        high: The largest possible number.
-        step: The distance of possible numbers.
-        unit: The unit of the number.
-        clip: Whether a number beyond the range counts as the nearest in it; if not, it is refused.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     name: str = Field(min_length=1)
     low: Exact = Fraction(0)
-    high: Exact
-    step: Exact = Fraction(1)
-    unit: str = ""
-    clip: bool = False
-
-    @model_validator(mode="after")
-    def _check(self) -> "Column":
-        _ = self.grid
-        return self
-
-    @cached_property
-    def grid(self) -> Grid:
-        """The possible numbers."""
-        return grid_of(self.low, self.high, self.step, clips=self.clip)
 
 
 class Vector(Question):
