@@ -98,6 +98,9 @@ class Driver:
     async def hand_in(self, task: Task, new: NewCollection, reports: Sequence[Report]) -> HandedIn:
         """Hand in a bundle of reports, whose collection goes on like any other.
 
+        If it breaks off, it is given up until the leader has heard that: its reports may be handed
+        in again then.
+
         Raises `PeerError` if the leader does not take it, or an equal one is under way.
         """
         record, name = await self._record(task.task_id.value), new.collection_id
@@ -114,8 +117,10 @@ class Driver:
                 where = collection.location
                 await self._database.run("locate", lambda tx: store.set_location(tx, name, where))
                 return await fill(collector, collection, reports)
-            except PeerError as error:
-                await self._fail(stored, {"title": f"the bundle was not handed in: {error}"})
+            except BaseException as error:
+                why = str(error) if isinstance(error, PeerError) else "it took too long"
+                with anyio.CancelScope(shield=True):
+                    await self._break_off(name, f"the bundle was not handed in: {why}")
                 raise
         finally:
             self._asked.discard(name)
@@ -338,6 +343,13 @@ class Driver:
         except PeerError as error:
             # The leader keeps a job that it could have dropped; the result is safe here.
             log.info("leader keeps the collection job", reason=str(error))
+
+    async def _break_off(self, name: bytes, title: str) -> None:
+        problem = json.dumps({"title": title})
+        await self._database.run(
+            "break off a bundle", lambda tx: store.abandon_collection(tx, name, problem)
+        )
+        log.warning("a bundle broke off", collection=name.hex(), reason=title)
 
     async def _fail(self, stored: StoredCollection, problem: dict[str, object]) -> None:
         del self._unusable[stored.collection_id]

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 
-from sqlalchemy import Row, delete, func, insert, select, update
+from sqlalchemy import Row, delete, func, insert, or_, select, update
 
 from aggregator.dap.ids import encode_base64url
 from aggregator.service.storage.engine import tables
@@ -316,7 +316,8 @@ def abandon_collection(tx: Transaction, collection_id: bytes, problem: str) -> b
 def list_untold_collections(tx: Transaction) -> list[StoredCollection]:
     """Return abandoned collections whose job the Leader has not been told to delete.
 
-    Without those whose batch was asked for again: the new collection goes on with the same job.
+    Without those whose batch was asked for again, if the new collection goes on with the same job,
+    or may do so.
     """
     columns, again = tables.collections.c, tables.collections.alias()
     asked_again = (
@@ -325,6 +326,7 @@ def list_untold_collections(tx: Transaction) -> list[StoredCollection]:
             again.c.task_id == columns.task_id,
             again.c.request == columns.request,
             again.c.state == CollectionState.PENDING,
+            or_(again.c.location.is_(None), again.c.location == columns.location),
         )
         .exists()
     )

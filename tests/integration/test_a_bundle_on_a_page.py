@@ -4,6 +4,8 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+import anyio
+import anyio.lowlevel
 import httpx
 import pytest
 from hypothesis import given
@@ -137,7 +139,41 @@ async def test_a_bundle_whose_upload_breaks_off_may_be_handed_in_again(
         assert (answer.status_code, "the leader does not answer" in answer.text) == (400, True)
         assert (await hand_in(client, reports)).status_code == 303
         ended = await collected(pair, service)
-        assert ended == [CollectionState.FAILED, CollectionState.FINISHED]
+        assert ended == [CollectionState.ABANDONED, CollectionState.FINISHED]
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_a_bundle_that_breaks_off_is_free_when_the_leader_is_there_again(
+    pair: Pair, service: CollectorService, monkeypatch: pytest.MonkeyPatch, *, is_cancelled: bool
+) -> None:
+    hand_in_reports, scope = TaskCollector.hand_in, anyio.CancelScope()
+
+    async def broken(
+        self: TaskCollector, collection: Collection, reports: Sequence[Report]
+    ) -> NoReturn:
+        await hand_in_reports(self, collection, reports)
+        if is_cancelled:
+            scope.cancel()
+        await anyio.lowlevel.checkpoint()
+        raise PeerError("the leader does not answer")
+
+    async def unheard(_: TaskCollector, __: Collection) -> NoReturn:
+        raise PeerError("the leader does not answer")
+
+    reports = await bundle(pair, *[500_000] * SIZE)
+    async with service.client() as client:
+        await log_in(client)
+        with monkeypatch.context() as patched, scope:
+            patched.setattr(TaskCollector, "hand_in", broken)
+            patched.setattr(TaskCollector, "forget", unheard)
+            assert "the leader does not answer" in (await hand_in(client, reports)).text
+        assert scope.cancelled_caught is is_cancelled
+        (broken_off,) = service.database.read_sync("all", store.list_collections)
+        await hand_in(client, reports)  # too early, but that changes nothing
+        await service.driver.ask(broken_off.collection_id)
+        await collected(pair, service)
+        assert (await hand_in(client, reports)).status_code == 303
+        assert (await collected(pair, service))[-1] is CollectionState.FINISHED
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ class CollectionState(StrEnum):
     PENDING = "pending"  # the request is stored; the Leader may have answered with a job
     FINISHED = "finished"  # the result is stored
     FAILED = "failed"  # refused; the same batch may be asked for again
-    ABANDONED = "abandoned"  # given up by a person; the aggregators may have released the batch
+    ABANDONED = "abandoned"  # given up by a person, or a bundle that broke off; may be released
 
 
 class ResourceState(StrEnum):
