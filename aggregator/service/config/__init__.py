@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         OUTGOING,
         POLL_SECONDS,
         REFUSAL_SECONDS,
+        SMALL_JOBS,
         STALLED_SECONDS,
     )
     from aggregator.service.config.faults import in_words, place_of
@@ -61,6 +62,7 @@ else:
                 "OUTGOING",
                 "POLL_SECONDS",
                 "REFUSAL_SECONDS",
+                "SMALL_JOBS",
                 "STALLED_SECONDS",
             ),
             "faults": ("in_words", "place_of"),
@@ -87,6 +89,7 @@ __all__ = [
     "OUTGOING",
     "POLL_SECONDS",
     "REFUSAL_SECONDS",
+    "SMALL_JOBS",
     "STALLED_SECONDS",
     "TABLES",
     "TUNING",

@@ -18,7 +18,7 @@ from aggregator.protocol.requirements import (
     Requirements,
     parse_populations,
 )
-from aggregator.service.config.constants import MOST_LINGER_SECONDS, MOST_OUTGOING
+from aggregator.service.config.constants import MOST_LINGER_SECONDS, MOST_OUTGOING, SMALL_JOBS
 from aggregator.service.config.kinds import (
     MaxDelta,
     ObjectStorage,
@@ -254,14 +254,19 @@ class LeaderSettings(AggregatorSettings):
         0.5, gt=0, le=3600, description="How often an idle worker looks for work."
     )
     concurrency: int = Field(
-        4, ge=1, le=256, description="How many jobs of each kind one process steps at once."
+        4,
+        ge=1,
+        le=256,
+        description="How many jobs of each kind one process steps at once. Eight aggregation jobs "
+        "of at most 1 MiB of reports count as one.",
     )
     helper_concurrency: int | None = Field(
         None,
         ge=1,
         le=256,
-        description="How many jobs of each kind one process lets wait for one helper; at most "
-        "concurrency, and half of it if not given. Only one while the helper does not answer.",
+        description="How many jobs of each kind one process lets wait for one helper, counted in "
+        "the same way; at most concurrency, and half of it if not given. Only one while the "
+        "helper does not answer.",
     )
     request_timeout_seconds: PositiveSeconds = Field(
         45,
@@ -293,7 +298,7 @@ class LeaderSettings(AggregatorSettings):
     @property
     @override
     def outgoing_connections(self) -> int:
-        of_jobs = 2 * self.concurrency  # of aggregation and of collection
+        of_jobs = (SMALL_JOBS + 1) * self.concurrency  # of aggregation and of collection
         return max(super().outgoing_connections, min(of_jobs, MOST_OUTGOING))
 
     @property

@@ -72,5 +72,8 @@ MOST_LINGER_SECONDS: Final = STALLED_SECONDS // 2
 OUTGOING: Final = 20
 """The connections to other parties for which descriptors are kept: jobs are few at once."""
 
+SMALL_JOBS: Final = 8
+"""How many small aggregation jobs count as one job of another kind."""
+
 MOST_OUTGOING: Final = 100
 """The most connections that our HTTP client opens at once."""

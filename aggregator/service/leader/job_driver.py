@@ -10,9 +10,9 @@ answer, and this driver carries it out.
 Source: DAP, "Verifying and Aggregating Reports" and "Batch Buckets".
 """
 
-import dataclasses
 from typing import TypeAlias
 
+import httpx
 from typing_extensions import override
 
 from aggregator.codec import DecodeError
@@ -23,7 +23,6 @@ from aggregator.errors import PeerError
 from aggregator.protocol.aggregation import (
     IncompatibleResponse,
     KeysMissing,
-    LeaderState,
     ReportsLost,
     largest_response,
 )
@@ -39,15 +38,18 @@ from aggregator.service.leader.job_steps import (
     Begun,
     Ended,
     Finished,
+    Request,
     begin_job,
     commit_job,
     finish_job,
+    read_job,
     resume_job,
     store_begun,
 )
 from aggregator.service.leader.lease_driver import LeaseDriver, helper_of
 from aggregator.service.leader.rejects import Rejects, log_outcome
-from aggregator.service.runtime import ServedTask
+from aggregator.service.leader.small_jobs import SmallJobs
+from aggregator.service.runtime import Runtime, ServedTask
 from aggregator.service.storage.engine.backends import UnreadableBodies
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.aggregation_jobs import (
@@ -64,14 +66,16 @@ from aggregator.service.storage.jobs.aggregation_jobs import (
     store_job_location,
 )
 from aggregator.service.storage.jobs.leases import Leased
-from aggregator.service.storage.reports.claims import JobReports, reports_in_job, reports_of_job
+from aggregator.service.storage.reports.claims import JobReports, reports_in_job
 from aggregator.service.storage.reports.unreadable import note_readable, note_unreadable
-from aggregator.service.storage.tasks.hpke_keys import HpkeKey, list_hpke_keys
+from aggregator.service.storage.tasks.hpke_keys import list_hpke_keys
 from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.metrics import Outcome, note_outcome
 from aggregator.service.telemetry.tracing import note
 from aggregator.service.transport.creation import AGGREGATION_JOB
+from aggregator.service.transport.driver import DriverSettings
 from aggregator.service.transport.interpretation import Answer, PeerRefused, PeerUnreachable
+from aggregator.service.transport.permits import WHOLE
 
 _POLL_SECONDS = 2
 """How soon a helper that does not say is asked again for its answer."""
@@ -79,19 +83,19 @@ _POLL_SECONDS = 2
 _Reports: TypeAlias = tuple[ServedTask, dict[int, HpkeKeypair], JobReports]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Request:
-    """A stored request, its task, and its state of verification: None if it must be recomputed."""
-
-    served: ServedTask
-    body: bytes = dataclasses.field(repr=False)
-    state: LeaderState | None
-
-
 class JobDriver(LeaseDriver[AggregationJob]):
     """Drives the aggregation jobs of all tasks of the leader."""
 
     jobs = AGGREGATION_JOBS
+
+    def __init__(self, runtime: Runtime, http: httpx.AsyncClient, settings: DriverSettings) -> None:
+        """Drive the jobs in the store of `runtime`, asking helpers through `http`."""
+        super().__init__(runtime, http, settings)
+        self._small = SmallJobs(runtime)
+
+    @override
+    def _parts_of(self, job: AggregationJob) -> int:
+        return 1 if self._small.takes(job) else WHOLE
 
     @override
     async def _step(self, leased: Leased[AggregationJob]) -> None:
@@ -101,7 +105,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
             if request is None:
                 return
         else:
-            request = _Request(await self._runtime.task(TaskId(job.task_id)), job.request, None)
+            request = Request(await self._runtime.task(TaskId(job.task_id)), job.request, None)
         try:
             answer = await self._ask(leased, request)
             if not answer.carried(AggregationJobResp.message):
@@ -133,19 +137,25 @@ class JobDriver(LeaseDriver[AggregationJob]):
             location = answer.location or job.helper_location
             await self._forget_too_early(request.served, rejected, location)
 
-    async def _prepare(self, leased: Leased[AggregationJob]) -> _Request | None:
+    async def _prepare(self, leased: Leased[AggregationJob]) -> Request | None:
         """Start verification and store the request; None if no report is left to ask about.
 
         Reports that cannot be read now are given back, for the job's others.
         """
+
+        async def alone() -> Begun:
+            return await self._begin_alone(leased)
+
         while True:
             try:
-                return await self._prepare_all(leased)
+                if self._small.takes(leased.job):
+                    return self._told(leased, await self._small.beginning.run(leased, alone))
+                return self._told(leased, await alone())
             except UnreadableBodies as error:  # of the job, or of a group of which some must wait
                 if not await self._set_aside(leased, error):
                     raise
 
-    async def _prepare_all(self, leased: Leased[AggregationJob]) -> _Request | None:
+    async def _begin_alone(self, leased: Leased[AggregationJob]) -> Begun:
         served, keypairs, stored = await self._reports(leased.job)
         if stored.has_twins:
             await self._runtime.database.run(
@@ -157,17 +167,15 @@ class JobDriver(LeaseDriver[AggregationJob]):
         def store(begun: Begun) -> Begun:
             ends = begun.init.request is None
             name = "finish aggregation job" if ends else "store aggregation request"
-            self._runtime.database.run_sync(name, lambda tx: store_begun(tx, leased.lease, begun))
-            return begun
+            return self._runtime.database.run_sync(
+                name, lambda tx: store_begun(tx, leased.lease, begun)
+            )
 
-        return self._told(
-            leased,
-            await self._runtime.verify(
-                served.task, lambda: begin_job(served, keypairs, stored, now, skew), store
-            ),
+        return await self._runtime.verify(
+            served.task, lambda: begin_job(served, keypairs, stored, now, skew), store
         )
 
-    def _told(self, leased: Leased[AggregationJob], begun: Begun) -> _Request | None:
+    def _told(self, leased: Leased[AggregationJob], begun: Begun) -> Request | None:
         """Log what became of reports at the beginning; return the request, if one was stored."""
         init = begun.init
         if init.keyless:
@@ -175,7 +183,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
         if init.request is None:
             log_outcome(leased.job, 0, begun.rejected)
             return None
-        return _Request(begun.served, init.request, init.state)
+        return Request(begun.served, init.request, init.state)
 
     async def _set_aside(self, leased: Leased[AggregationJob], error: UnreadableBodies) -> int:
         """Give the reports back that cannot be read now, for the job's others; say how many."""
@@ -186,7 +194,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
         log.error("stored reports cannot be read, and wait", job=job, reports=aside, why=str(error))
         return aside
 
-    async def _ask(self, leased: Leased[AggregationJob], request: _Request) -> Answer:
+    async def _ask(self, leased: Leased[AggregationJob], request: Request) -> Answer:
         served = request.served
         framing = served.task.profile.framing
         limit = largest_response(served.task, request.body) + framing.more
@@ -202,7 +210,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
             return await AGGREGATION_JOB.ask(helper, served.task, job.job_id, body, limit=limit)
 
     async def _finish(
-        self, leased: Leased[AggregationJob], request: _Request, answer: Answer
+        self, leased: Leased[AggregationJob], request: Request, answer: Answer
     ) -> list[Rejected]:
         """Finish verification and commit; return the reports that were rejected.
 
@@ -210,6 +218,21 @@ class JobDriver(LeaseDriver[AggregationJob]):
             UnreadableBodies: The state must be recomputed, and bodies cannot be read now.
             ReportsLost, IncompatibleResponse, DecodeError: See `leader_finish`.
         """
+
+        async def alone() -> Ended:
+            return await self._finish_alone(leased, request, answer.body)
+
+        if request.state is None or not self._small.takes(leased.job):
+            ended = await alone()
+        else:
+            ended = await self._small.ending.run((leased, request, answer.body), alone)
+        note(aggregated=ended.aggregated)
+        log_outcome(leased.job, ended.aggregated, ended.rejected, ended.left_out)
+        return ended.rejected
+
+    async def _finish_alone(
+        self, leased: Leased[AggregationJob], request: Request, answer: bytes
+    ) -> Ended:
         served, again = request.served, JobReports(b"", 0)
         keypairs: dict[int, HpkeKeypair] = {}
         if request.state is None:
@@ -219,7 +242,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
             state = request.state
             if state is None:
                 state = resume_job(served, keypairs, again, request.body)
-            return finish_job(served, state, answer.body, {*again.ids})
+            return finish_job(served, state, answer, {*again.ids})
 
         def store(finished: Finished) -> Ended:
             return self._runtime.database.run_sync(
@@ -227,13 +250,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
                 lambda tx: commit_job(tx, leased.lease, request.body, finished),
             )
 
-        return self._ended(leased, await self._runtime.verify(served.task, work, store))
-
-    def _ended(self, leased: Leased[AggregationJob], ended: Ended) -> list[Rejected]:
-        """Log how a job ended; return the reports that were rejected."""
-        note(aggregated=ended.aggregated)
-        log_outcome(leased.job, ended.aggregated, ended.rejected, ended.left_out)
-        return ended.rejected
+        return await self._runtime.verify(served.task, work, store)
 
     async def _forget_too_early(
         self, served: ServedTask, rejected: list[Rejected], location: str | None
@@ -324,12 +341,9 @@ class JobDriver(LeaseDriver[AggregationJob]):
         Raises:
             UnreadableBodies: Some cannot be read now.
         """
-
-        def read(tx: Transaction) -> tuple[ServedTask, list[HpkeKey], JobReports]:
-            served = self._runtime.task_in(tx, TaskId(job.task_id))
-            return served, list_hpke_keys(tx), reports_of_job(tx, job.key)
-
-        served, keys, reports = await self._runtime.database.read("reports of job", read)
+        (served, reports), keys = await self._runtime.database.read(
+            "reports of job", lambda tx: (read_job(self._runtime, tx, job), list_hpke_keys(tx))
+        )
         if reports.were_unreadable:
             await self._runtime.database.run(
                 "reports readable again", lambda tx: note_readable(tx, job.key)

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Collection, Mapping
 
 from aggregator.dap.hpke import HpkeKeypair
-from aggregator.dap.ids import ReportId
+from aggregator.dap.ids import ReportId, TaskId
 from aggregator.dap.messages.columns import ReportColumns
 from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.aggregation import (
@@ -22,12 +22,25 @@ from aggregator.protocol.aggregation import (
 from aggregator.protocol.reports import Rejected, report_sizes
 from aggregator.protocol.verified import Verified
 from aggregator.service.leader.rejects import Rejects
-from aggregator.service.runtime import ServedTask, aggregate_verified
+from aggregator.service.runtime import Runtime, ServedTask, aggregate_verified
 from aggregator.service.storage.engine.transaction import Transaction
-from aggregator.service.storage.jobs.aggregation_jobs import finish_aggregation_job, store_request
+from aggregator.service.storage.jobs.aggregation_jobs import (
+    AggregationJob,
+    finish_aggregation_job,
+    store_request,
+)
 from aggregator.service.storage.jobs.leases import Lease
-from aggregator.service.storage.reports.claims import JobReports
+from aggregator.service.storage.reports.claims import JobReports, reports_of_job
 from aggregator.service.storage.reports.counters import counted_reason
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Request:
+    """A stored request, its task, and its state of verification: None if it must be recomputed."""
+
+    served: ServedTask
+    body: bytes = dataclasses.field(repr=False)
+    state: LeaderState | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,6 +80,17 @@ class Ended:
     left_out: list[str]
 
 
+def read_job(
+    runtime: Runtime, tx: Transaction, job: AggregationJob
+) -> tuple[ServedTask, JobReports]:
+    """Return a job's task and its reports.
+
+    Raises:
+        UnreadableBodies: Some cannot be read now.
+    """
+    return runtime.task_in(tx, TaskId(job.task_id)), reports_of_job(tx, job.key)
+
+
 def begin_job(
     served: ServedTask,
     keypairs: Mapping[int, HpkeKeypair],
@@ -97,13 +121,14 @@ def begin_job(
     return Begun(served, init, [*init.rejected, *damaged])
 
 
-def store_begun(tx: Transaction, lease: Lease, begun: Begun) -> None:
+def store_begun(tx: Transaction, lease: Lease, begun: Begun) -> Begun:
     """Store the request of a job; end the job if no report is left to ask about."""
     request, reasons = begun.init.request, Rejects.of(begun.rejected).reasons
     if request is None:
         finish_aggregation_job(tx, lease, [], reasons, begun.later)
     else:
         store_request(tx, lease, request, reasons, begun.later)
+    return begun
 
 
 def resume_job(

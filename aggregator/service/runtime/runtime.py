@@ -419,6 +419,10 @@ class Runtime:
         """
         return await self._verification.run(task, work, then)
 
+    def verify_here(self, task: Task, work: Callable[[], T]) -> T:
+        """Return `work()`, a step of verification, in the calling thread; for small jobs."""
+        return self._verification.run_here(task, work)
+
     async def warm_up(self) -> None:
         """Start getting the kernels of all tasks in the background, before the first report."""
         broken = await self.database.read("undecryptable tasks", undecryptable_tasks)

@@ -34,16 +34,19 @@ class VerificationThreads:
         follows is done in the same thread, since to change threads twice costs more than a small
         job's verification.
         """
-        self.warm_up(task)
         asked = time.perf_counter()
 
         def timed() -> U:
             VERIFICATION_WAIT_SECONDS.observe(time.perf_counter() - asked)
-            with VERIFICATION_SECONDS.time(), span("verify"):
-                verified = work()
-            return then(verified)
+            return then(self.run_here(task, work))
 
         return await self._threads.run(task.task_id.value, timed)
+
+    def run_here(self, task: Task, work: Callable[[], T]) -> T:
+        """Return `work()`, a step of verifying reports of `task`, in the calling thread."""
+        self.warm_up(task)
+        with VERIFICATION_SECONDS.time(), span("verify"):
+            return work()
 
     def warm_up(self, task: Task) -> None:
         """Start getting the kernels of a task, in the background."""

@@ -36,7 +36,7 @@ from aggregator.service.storage.jobs.leases import Jobs, Lease, Leased, LeaseLos
 from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.metrics import Outcome, note_outcome, timed_step
 from aggregator.service.telemetry.tracing import new_trace, span
-from aggregator.service.transport.permits import Demand, Permits
+from aggregator.service.transport.permits import WHOLE, Demand, Permits
 
 _RENEWALS = 4
 """How many times a lease is renewed within its duration."""
@@ -102,6 +102,10 @@ class Driver(ABC, Generic[J]):
         """Return whom the jobs of a task wait for."""
         return origin(task.configuration.helper_aggregator_endpoint)
 
+    def _parts_of(self, job: J) -> int:  # noqa: ARG002  another driver's are of several sizes
+        """Return how many parts of a permit a job takes."""
+        return WHOLE
+
     async def run(self, stop: anyio.Event, poll_seconds: float) -> None:
         """Step jobs until `stop` is set; return when those under way have ended.
 
@@ -160,27 +164,30 @@ class Driver(ABC, Generic[J]):
 
     async def _begin(self, group: TaskGroup) -> int:
         """Begin to step as many due jobs as there are permits for; return how many."""
-        if not self._permits.free:
+        if not self._permits.is_free:
             return 0
         kind, seconds = self.jobs.kind, self._settings.lease_seconds
         due = await self._runtime.database.read(f"due {kind} jobs", self._look)
-        shares = self._permits.shares(
-            [Demand(task_id, self._host(task_id), count) for task_id, count in due.items()]
-        )
-        if not shares:
+        demands = [Demand(task_id, self._host(task_id), count) for task_id, count in due.items()]
+        if not self._permits.shares(demands):
             return 0
-        leased = await self._runtime.database.run(
-            f"lease {kind} jobs",
-            lambda tx: [
-                job
-                for task_id, count in shares.items()
-                for job in self.jobs.lease(tx, count, seconds, task_id)
-            ],
-        )
+
+        def lease(tx: Transaction) -> list[Leased[J]]:
+            leased: list[Leased[J]] = []
+
+            def begin(task_id: bytes) -> int:
+                found = self.jobs.lease(tx, 1, seconds, task_id)
+                leased.extend(found)
+                return self._parts_of(found[0].job) if found else 0
+
+            self._permits.shares(demands, begin)
+            return leased
+
+        leased = await self._runtime.database.run(f"lease {kind} jobs", lease)
         until = anyio.current_time() + self._leash
         for job in leased:
             host = self._host(job.job.task_id)
-            self._permits.take(job.job.task_id, host)
+            self._permits.take(job.job.task_id, host, self._parts_of(job.job))
             group.start_soon(self._hold, job, host, until)
         return len(leased)
 
@@ -224,7 +231,7 @@ class Driver(ABC, Generic[J]):
                 if not is_done and anyio.current_time() >= group.cancel_scope.deadline:
                     log.warning("job left: its lease could not be renewed")
             finally:
-                self._permits.give_back(job.task_id, host)
+                self._permits.give_back(job.task_id, host, self._parts_of(job))
 
     async def _renew(self, lease: Lease, scope: anyio.CancelScope) -> None:
         """Keep renewing a lease; cancel the step in `scope` if the lease is lost."""

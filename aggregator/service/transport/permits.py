@@ -1,10 +1,10 @@
 """Permits for work that waits for other parties: how much of it runs at once, and for which tasks.
 
-Each piece of work holds one permit until it ends; then the next may begin, whatever the others do.
-Shares are fair: a task with little in progress comes before one with much, and among equals the one
-that waited longest. A host that leaves us waiting holds at most `per_host` permits. Once a host has
-not answered, one piece of work at a time asks it, ever more rarely, and all such hosts together
-hold at most half of the permits.
+Each piece of work holds a permit until it ends, or a part of one if it is small; then the next may
+begin, whatever the others do. Shares are fair: a task with little in progress comes before one with
+much, and among equals the one that waited longest. A host that leaves us waiting holds at most
+`per_host` permits. Once a host has not answered, one piece of work at a time asks it, ever more
+rarely, and all such hosts together hold at most half of the permits.
 """
 
 import dataclasses
@@ -15,9 +15,13 @@ from contextlib import contextmanager
 
 import anyio
 
+from aggregator.service.config import SMALL_JOBS
 from aggregator.service.transport.interpretation import PeerRefused, PeerUnreachable
 
 LONGEST_REST_SECONDS = 60
+
+WHOLE = SMALL_JOBS
+"""The parts of a permit: so many small pieces of work may take the place of a large one."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -66,41 +70,54 @@ class Permits:
         self._changed = anyio.Event()
 
     @property
-    def free(self) -> int:
-        """How many permits nobody holds."""
-        return self._total - self._tasks.total()
+    def is_free(self) -> bool:
+        """Whether nobody holds one, or a part of one."""
+        return self._tasks.total() < self._total * WHOLE
 
-    def shares(self, demands: Iterable[Demand]) -> Counter[bytes]:
-        """Return how many pieces of work of each task may begin now."""
+    def shares(
+        self, demands: Iterable[Demand], begin: Callable[[bytes], int] = lambda _: WHOLE
+    ) -> Counter[bytes]:
+        """Return how many pieces of work of each task may begin now.
+
+        Args:
+            demands: What could begin.
+            begin: Is called with the task of each piece, before it is known whether others may
+                begin; it returns how many parts of a permit the piece takes, 0 if there is none.
+        """
         demands = list(demands)
         tasks, hosts = self._tasks.copy(), self._hosts.copy()
         turns = self._turns.copy()
+        turn = max(turns.values(), default=0)
         shares: Counter[bytes] = Counter()
-        while tasks.total() < self._total:
-            ready = [
+        while tasks.total() < self._total * WHOLE:
+            demands = [
                 each
                 for each in demands
                 if shares[each.task] < each.pieces and self._admits(each.host, hosts)
             ]
-            if not ready:
+            if not demands:
                 break
-            chosen = min(ready, key=lambda each: (tasks[each.task], turns.get(each.task, 0)))
+            chosen = min(demands, key=lambda each: (tasks[each.task], turns.get(each.task, 0)))
+            parts = begin(chosen.task)
+            if not parts:
+                demands.remove(chosen)
+                continue
             shares[chosen.task] += 1
-            tasks[chosen.task] += 1
-            hosts[chosen.host] += 1
-            turns[chosen.task] = 1 + max(turns.values(), default=0)
+            tasks[chosen.task] += parts
+            hosts[chosen.host] += parts
+            turns[chosen.task] = turn = turn + 1
         return shares
 
-    def take(self, task: bytes, host: str) -> None:
-        """Take the permit of a piece of work that begins."""
-        self._tasks[task] += 1
-        self._hosts[host] += 1
+    def take(self, task: bytes, host: str, parts: int = WHOLE) -> None:
+        """Take the permit of a piece of work that begins, or parts of one."""
+        self._tasks[task] += parts
+        self._hosts[host] += parts
         self._turns[task] = 1 + max(self._turns.values(), default=0)
 
-    def give_back(self, task: bytes, host: str) -> None:
-        """Give back the permit of a piece of work that has ended."""
-        self._tasks[task] -= 1
-        self._hosts[host] -= 1
+    def give_back(self, task: bytes, host: str, parts: int = WHOLE) -> None:
+        """Give back what a piece of work that has ended took."""
+        self._tasks[task] -= parts
+        self._hosts[host] -= parts
         self.wake()
 
     def wake(self) -> None:
@@ -132,12 +149,12 @@ class Permits:
     def _admits(self, host: str, hosts: Counter[str]) -> bool:
         outage = self._outages.get(host)
         if outage is None:
-            return hosts[host] < self._per_host
+            return hosts[host] < self._per_host * WHOLE
         rest = outage.until - self._now()
         # A rest longer than the longest means that the clock was set back.
         is_time = rest <= 0 or rest > LONGEST_REST_SECONDS
         in_doubt = sum(hosts[each] for each in self._outages)
-        return is_time and not hosts[host] and in_doubt < max(1, self._total // 2)
+        return is_time and not hosts[host] and in_doubt < max(1, self._total // 2) * WHOLE
 
     def _failed(self, host: str, asked: float) -> None:
         before = self._outages.get(host, _Outage(0, 0))

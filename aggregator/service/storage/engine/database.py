@@ -166,6 +166,11 @@ class Database:
         """Return what shows others that this process does these duties; it is the caller's."""
         return self._backend.presence(duties)
 
+    @property
+    def has_objects(self) -> bool:
+        """Whether large bodies of reports lie in an object storage."""
+        return self._objects is not None
+
     def prove_objects(self) -> None:
         """Try the object storage, if there is one.
 

@@ -21,6 +21,7 @@ from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.leases import Jobs, Lease
 from aggregator.service.storage.reports.claims import (
     JobSize,
+    bytes_of_job,
     claim_reports,
     claimable_reports,
     mark_asked,
@@ -60,6 +61,7 @@ class AggregationJob:
         helper_location: Where the Helper put the job, if it said so.
         failures: Refusals of the request and unusable answers to it so far.
         unanswered: How often the request was sent that the Helper may have processed.
+        stored_bytes: The bytes of its reports' bodies, as of when it was read.
     """
 
     key: int
@@ -71,6 +73,7 @@ class AggregationJob:
     helper_location: str | None
     failures: int = 0
     unanswered: int = 0
+    stored_bytes: int = 0
 
 
 def create_aggregation_job(
@@ -347,6 +350,7 @@ _GETTING = _TASK.add_columns(
     _JOB.c.helper_location,
     _JOB.c.failures,
     _JOB.c.unanswered,
+    bytes_of_job(_JOB.c.task, _JOB.c.id),
 )
 _LARGEST = select(tables.tasks.c.largest_job).where(tables.tasks.c.task_id == bindparam("of_task"))
 _SIZES = _TASK.add_columns(tables.tasks.c.largest_job, func.length(_JOB.c.request).label("sent"))

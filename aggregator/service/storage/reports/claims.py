@@ -9,7 +9,17 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, ScalarSelect, Select, bindparam, func, null, select, update
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    ScalarSelect,
+    Select,
+    bindparam,
+    func,
+    null,
+    select,
+    update,
+)
 
 from aggregator.dap.times import DAY
 from aggregator.service.storage.batches.closed import is_closed
@@ -227,6 +237,12 @@ def reports_of_job(tx: Transaction, job: int) -> JobReports:
         any(each.unreadable_since is not None for each in groups),
         groups[0].bucket if groups else b"",
     )
+
+
+def bytes_of_job(task: Column[int], job: Column[int]) -> ScalarSelect[int]:
+    """Select the bytes of the bodies of a job's reports."""
+    size = func.coalesce(func.sum(_GROUP.reports * _GROUP.width), 0)
+    return select(size).where(_GROUP.task == task, _GROUP.job == job).scalar_subquery()
 
 
 def _task_of_job() -> ScalarSelect[int]:

@@ -7,7 +7,7 @@ import pytest
 
 from aggregator.dap.problems import Problem
 from aggregator.service.transport.interpretation import PeerRefused, PeerUnreachable
-from aggregator.service.transport.permits import Demand, Permits
+from aggregator.service.transport.permits import WHOLE, Demand, Permits
 from tests.support.clock import ManualClock
 from tests.support.patience import PATIENCE_SECONDS
 
@@ -129,8 +129,36 @@ async def test_what_was_given_up_for_its_time_is_a_failure() -> None:
 async def test_whoever_waits_is_woken_by_a_permit_that_came_back_before() -> None:
     permits, _ = permits_of(1)
     permits.take(A, "x")
-    assert not permits.free
+    assert not permits.is_free
     permits.give_back(A, "x")
     with anyio.fail_after(PATIENCE_SECONDS):
         await permits.wait(2 * PATIENCE_SECONDS)
-    assert permits.free == 1
+    assert permits.is_free
+
+
+def test_small_work_takes_a_part_of_a_permit_and_large_work_a_whole_one() -> None:
+    permits, _ = permits_of(4, per_host=2)
+    many = [Demand(b"%d" % number, "x", 1) for number in range(100)]
+    assert permits.shares(many, lambda _: 1).total() == 2 * WHOLE
+    large = {b"3", b"7", b"20"}
+    begun = permits.shares(many, lambda task: WHOLE if task in large else 1)
+    assert begun.keys() & large == {b"3", b"7"}
+    assert begun.total() < 2 * WHOLE
+
+
+def test_however_small_work_is_a_host_has_no_more_large_work_than_permits() -> None:
+    permits, _ = permits_of(4, per_host=2)
+    for number in range(WHOLE):
+        permits.take(b"%d" % number, "x", 1)
+    assert permits.shares([Demand(A, "x", 9)]) == {A: 1}
+    permits.take(A, "x")
+    assert not permits.shares([Demand(B, "x", 9)])
+    permits.give_back(A, "x")
+    permits.give_back(b"0", "x", 1)
+    assert permits.shares([Demand(B, "x", 9)]) == {B: 2}
+
+
+def test_a_task_that_has_nothing_left_leaves_its_turn_to_the_others() -> None:
+    permits, _ = permits_of(2)
+    demands = [Demand(A, "x", 9), Demand(B, "y", 9)]
+    assert permits.shares(demands, lambda task: 0 if task == A else WHOLE) == {B: 2}

@@ -1,0 +1,96 @@
+"""Small aggregation jobs, of one task or many, whose steps are done together."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeAlias
+
+from aggregator.service.leader.job_steps import (
+    Begun,
+    Ended,
+    Request,
+    begin_job,
+    commit_job,
+    finish_job,
+    read_job,
+    store_begun,
+)
+from aggregator.service.leader.rejects import Rejects
+from aggregator.service.runtime import Runtime, ServedTask
+from aggregator.service.runtime.together import SMALL_BYTES, Together, attempt, store_together
+from aggregator.service.storage.engine.transaction import Transaction
+from aggregator.service.storage.jobs.aggregation_jobs import AggregationJob
+from aggregator.service.storage.jobs.leases import Lease, Leased
+from aggregator.service.storage.reports.claims import JobReports
+from aggregator.service.storage.tasks.hpke_keys import HpkeKey, list_hpke_keys
+
+_Read: TypeAlias = tuple[ServedTask, JobReports]
+_Answered: TypeAlias = tuple[Leased[AggregationJob], Request, bytes]
+
+
+class SmallJobs:
+    """Begins and ends them.
+
+    Attributes:
+        beginning: Begins to verify leased jobs, and stores their requests.
+        ending: Finishes their verification, and commits them.
+    """
+
+    def __init__(self, runtime: Runtime) -> None:
+        """Work in the store of `runtime`."""
+        self._runtime = runtime
+        self.beginning: Together[Leased[AggregationJob], Begun] = Together(self._begin)
+        self.ending: Together[_Answered, Ended] = Together(self._end)
+
+    def takes(self, job: AggregationJob) -> bool:
+        """Return whether a job is one; what reads bodies over a network would hold up others."""
+        return job.stored_bytes <= SMALL_BYTES and not self._runtime.database.has_objects
+
+    def _begin(self, some: Sequence[Leased[AggregationJob]]) -> list[Begun | None]:
+        now, skew = self._runtime.clock.now(), self._runtime.clock_skew_seconds
+
+        def read(tx: Transaction) -> tuple[list[HpkeKey], list[_Read | None]]:
+            reads = [attempt(partial(read_job, self._runtime, tx, each.job)) for each in some]
+            return list_hpke_keys(tx), reads
+
+        keys, found = self._runtime.database.read_sync("reports of job", read)
+        keypairs = self._runtime.keypairs_of(keys)
+
+        def begin(lease: Lease, read: _Read | None) -> Callable[[Transaction], Begun] | None:
+            if read is None or read[1].has_twins or read[1].were_unreadable:
+                return None
+            served, stored = read
+            work = partial(begin_job, served, keypairs, stored, now, skew)
+            begun = self._runtime.verify_here(served.task, work)
+            return None if begun.later else partial(store_begun, lease=lease, begun=begun)
+
+        return store_together(
+            self._runtime.database,
+            "store aggregation request",
+            [each.job.task_id for each in some],
+            [
+                attempt(partial(begin, each.lease, read))
+                for each, read in zip(some, found, strict=True)
+            ],
+        )
+
+    def _end(self, some: Sequence[_Answered]) -> list[Ended | None]:
+        def end(
+            lease: Lease, request: Request, answer: bytes
+        ) -> Callable[[Transaction], Ended] | None:
+            if request.state is None:
+                return None
+            work = partial(finish_job, request.served, request.state, answer)
+            finished = self._runtime.verify_here(request.served.task, work)
+            if Rejects.of(finished.rejected).too_early:
+                return None
+            return partial(commit_job, lease=lease, request=request.body, finished=finished)
+
+        return store_together(
+            self._runtime.database,
+            "finish aggregation job",
+            [leased.job.task_id for leased, _, _ in some],
+            [
+                attempt(partial(end, leased.lease, request, answer))
+                for leased, request, answer in some
+            ],
+        )

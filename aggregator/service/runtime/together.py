@@ -1,0 +1,151 @@
+"""Does small jobs that come at once together: in one thread, and in one transaction for all.
+
+What each job costs however small it is, such as threads, transactions and waits for the disk, is
+more than the verification of a hundred reports. Jobs stay units of failure: whatever does not go
+smoothly is done again alone, as it would have been without the others, and that says why it fails.
+"""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from contextvars import Context
+from typing import Generic, TypeVar
+
+import anyio
+import anyio.lowlevel
+
+from aggregator.errors import AggregatorError
+from aggregator.failures import in_thread
+from aggregator.service.storage.engine.database import Database
+from aggregator.service.storage.engine.transaction import Transaction
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+SMALL_BYTES = 2**20
+"""The most bytes of reports in a small job."""
+
+MOST = 16
+"""How many jobs are done together at most."""
+
+
+class Together(Generic[A, R]):
+    """Gathers small jobs, or what is left to do of them, while others are being done."""
+
+    def __init__(self, work: Callable[[Sequence[A]], Sequence[R | None]]) -> None:
+        """Do them by `work`, in a thread; it returns None for each that must be done alone."""
+        self._work = work
+        self._waiting: deque[_Place[A, R]] = deque()
+        self._is_busy = False
+
+    async def run(self, item: A, alone: Callable[[], Awaitable[R]]) -> R:
+        """Return what becomes of an item with others that wait, or what `alone` returns.
+
+        Once it waits, it is not cancelled.
+        """
+        place: _Place[A, R] = _Place(item)
+        self._waiting.append(place)
+        # Shielded: it may have to do the others' work too, and must not abandon them.
+        with anyio.CancelScope(shield=True):
+            if self._is_busy:
+                await self._wait(place)
+            else:
+                self._is_busy = True
+                await anyio.lowlevel.checkpoint()  # others may have come at the same moment
+            if not place.is_done:
+                await self._lead(place, alone)
+        return await alone() if place.result is None else place.result
+
+    async def _wait(self, place: "_Place[A, R]") -> None:
+        """Wait until the item is done, or until it is its turn to lead."""
+        try:
+            await place.woken
+        except BaseException:
+            if place in self._waiting:
+                self._waiting.remove(place)
+            elif not place.is_done:
+                self._hand_on()
+            raise
+
+    async def _lead(self, first: "_Place[A, R]", alone: Callable[[], Awaitable[R]]) -> None:
+        """Do what waits now, of which `first` is the first."""
+        group = [self._waiting.popleft() for _ in range(min(MOST, len(self._waiting)))]
+        try:
+            if len(group) == 1:
+                first.result = await alone()
+                return
+            # In a context of its own: log lines and spans there are of no single job.
+            items = [each.item for each in group]
+            for each, result in zip(group, await in_thread(self._apart, items), strict=True):
+                each.result = result
+        finally:
+            for each in group:
+                each.is_done = True
+                each.wake()
+            self._hand_on()
+
+    def _apart(self, items: Sequence[A]) -> Sequence[R | None]:
+        return Context().run(self._work, items)
+
+    def _hand_on(self) -> None:
+        self._is_busy = bool(self._waiting)
+        if self._waiting:
+            self._waiting[0].wake()
+
+
+class _Place(Generic[A, R]):
+    """An item that waits, and then what became of it; None if it must be done alone."""
+
+    def __init__(self, item: A) -> None:
+        self.item = item
+        self.is_done = False
+        self.result: R | None = None
+        self.woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def wake(self) -> None:
+        if not self.woken.done():
+            self.woken.set_result(None)
+
+
+def attempt(work: Callable[[], R]) -> R | None:
+    """Return `work()`, or None if it fails; then it is done again alone, which says why."""
+    try:
+        return work()
+    except Exception:  # noqa: BLE001  as above
+        return None
+
+
+def store_together(
+    database: Database,
+    name: str,
+    task_ids: Sequence[bytes],
+    works: Sequence[Callable[[Transaction], R] | None],
+) -> list[R | None]:
+    """Return what each of some works returns, in one transaction; None for all if that fails.
+
+    Several of one task are in one transaction each: `capacity` counts on that.
+
+    Args:
+        database: The store.
+        name: The name of the transactions.
+        task_ids: The tasks of the works, in whose order locks are taken.
+        works: They; None is passed over.
+    """
+    rounds: dict[int, dict[bytes, tuple[int, Callable[[Transaction], R]]]] = {}
+    before: Counter[bytes] = Counter()
+    for place, (task_id, work) in enumerate(zip(task_ids, works, strict=True)):
+        if work is not None:
+            rounds.setdefault(before[task_id], {})[task_id] = place, work
+            before[task_id] += 1
+    results: list[R | None] = [None] * len(works)
+    for of_task in rounds.values():
+        some = [of_task[task_id] for task_id in sorted(of_task)]
+        with suppress(AggregatorError):
+            done = database.run_sync(
+                name,
+                lambda tx, some=some: [work(tx) for _, work in some],  # type: ignore[misc]
+            )
+            for (place, _), result in zip(some, done, strict=True):
+                results[place] = result
+    return results

@@ -1,0 +1,172 @@
+"""Small jobs of many tasks share transactions, and what befalls one touches no other."""
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from sqlalchemy import select, update
+
+from aggregator.dap.ids import TaskId
+from aggregator.protocol.task import Task
+from aggregator.service.helper import aggregation
+from aggregator.service.leader import job_driver, small_jobs
+from aggregator.service.runtime import ServedTask
+from aggregator.service.storage.engine import tables
+from aggregator.service.storage.reports.counters import Stage, report_counts
+from tests.support.pair import LEASE_SECONDS, Died, Pair, Service
+from tests.support.tasks import make_task
+
+TASKS = [make_task(id=str(TaskId(bytes([number]) * 32))) for number in range(1, 6)]
+OTHER = TASKS[2].task_id.value
+REPORTS = 3
+ALL = [{"leader": REPORTS, "helper": REPORTS}] * len(TASKS)
+ALL_BUT_ONE = [*ALL[:2], {"leader": 0, "helper": 0}, *ALL[3:]]
+
+
+@pytest.fixture
+async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
+    async with Pair(tmp_path, TASKS[0]) as made:
+        await made.provision(*TASKS[1:])
+        for task in TASKS:
+            await made.upload(await made.reports([1] * REPORTS, task=task), task)
+        yield made
+
+
+def committed(service: Service) -> Counter[str]:
+    """Return what will count the transactions that the service commits, by name."""
+    names: Counter[str] = Counter()
+
+    def note(transaction: str, moment: str) -> None:
+        names[transaction] += moment == "committed"
+
+    service.on_moment = note
+    return names
+
+
+async def work(pair: Pair) -> None:
+    """Let the workers come to rest; a party that dies is started again."""
+    for _ in range(20):
+        try:
+            if not await pair.work():
+                return
+        except* Died:
+            pair.leader.restart()
+            pair.helper.restart()
+        pair.clock.advance(LEASE_SECONDS + 1)
+    raise AssertionError("the workers never came to rest")
+
+
+async def aggregated(pair: Pair) -> list[dict[str, int]]:
+    """Return how many reports of each task each aggregator has aggregated."""
+
+    def of(service: Service, task_id: bytes) -> int:
+        counts = service.database.read_sync(
+            "counts", lambda tx: report_counts(tx, task_id, Stage.AGGREGATION)
+        )
+        assert counts.keys() <= {"aggregated"}
+        return counts.get("aggregated", 0)
+
+    parties = (("leader", pair.leader), ("helper", pair.helper))
+    return [{name: of(service, task.task_id.value) for name, service in parties} for task in TASKS]
+
+
+async def test_jobs_of_several_tasks_begin_in_one_transaction(pair: Pair) -> None:
+    names = committed(pair.leader)
+    await pair.work()
+    one = ("create aggregation jobs", "lease aggregation jobs", "reports of job")
+    assert [names[each] for each in (*one, "store aggregation request")] == [1, 1, 1, 1]
+    assert await aggregated(pair) == ALL
+
+
+@pytest.mark.parametrize(
+    ("where", "name"),
+    [(small_jobs, "begin_job"), (small_jobs, "finish_job"), (aggregation, "helper_init")],
+)
+async def test_what_fails_beside_others_is_done_again_alone(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, where: ModuleType, name: str
+) -> None:
+    usual, failures = getattr(where, name), []
+
+    def fail_once(first: ServedTask | Task, *others: object) -> object:
+        task = first.task if isinstance(first, ServedTask) else first
+        if task.task_id.value == OTHER and not failures:
+            failures.append(name)
+            raise RuntimeError("a fault of ours")
+        return usual(first, *others)
+
+    monkeypatch.setattr(where, name, fail_once)
+    await work(pair)
+    assert await aggregated(pair) == ALL
+
+
+@pytest.mark.parametrize("name", ["begin_job", "finish_job"])
+async def test_a_job_that_cannot_be_done_keeps_no_other_from_being_done(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    usual = getattr(job_driver, name)
+
+    def fail(served: ServedTask, *others: object) -> object:
+        if served.task.task_id.value == OTHER:
+            raise RuntimeError("a fault of ours")
+        return usual(served, *others)
+
+    for where in (small_jobs, job_driver):
+        monkeypatch.setattr(where, name, fail)
+    await pair.work()
+    found = await aggregated(pair)
+    assert [each["leader"] for each in found] == [each["leader"] for each in ALL_BUT_ONE]
+
+
+@pytest.mark.parametrize(
+    ("party", "transaction"), [("leader", "reports of job"), ("helper", "commit aggregation job")]
+)
+async def test_a_lease_that_is_lost_costs_no_other_job_anything(
+    pair: Pair, party: str, transaction: str
+) -> None:
+    """Another driver takes one of the jobs after that transaction."""
+    job, task = tables.aggregation_jobs, tables.tasks.c
+    key = select(task.id).where(task.task_id == OTHER).scalar_subquery()
+    taking = update(job).where(job.c.task == key).values(lease_token=bytes(16))
+    taken: list[str] = []
+
+    def take(name: str, moment: str) -> None:
+        if (name, moment) == (transaction, "committed") and not taken:
+            taken.append(name)
+            pair.leader.database.run_sync("take", lambda tx: tx.connection.execute(taking))
+
+    getattr(pair, party).on_moment = take
+    await pair.work()
+    assert taken
+    found = await aggregated(pair)
+    assert [each["leader"] for each in found] == [each["leader"] for each in ALL_BUT_ONE]
+    pair.clock.advance(LEASE_SECONDS + 1)
+    await work(pair)
+    assert await aggregated(pair) == ALL
+
+
+@pytest.mark.parametrize("moment", ["before commit", "committed"])
+@pytest.mark.parametrize(
+    ("party", "transaction"),
+    [
+        ("leader", "lease aggregation jobs"),
+        ("leader", "store aggregation request"),
+        ("leader", "finish aggregation job"),
+        ("helper", "commit aggregation job"),
+    ],
+)
+async def test_each_report_counts_once_whenever_a_party_dies(
+    pair: Pair, party: str, transaction: str, moment: str
+) -> None:
+    deaths: list[str] = []
+
+    def die(name: str, at: str) -> None:
+        if (name, at) == (transaction, moment) and not deaths:
+            deaths.append(name)
+            raise Died
+
+    getattr(pair, party).on_moment = die
+    await work(pair)
+    assert deaths
+    assert await aggregated(pair) == ALL
