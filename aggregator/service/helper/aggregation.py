@@ -2,14 +2,17 @@
 
 Out shares, report ids and the exact answer are stored in one transaction before the leader gets the
 answer. A request that was answered before, even a moment ago by another process, gets those bytes.
-A helper that defers stores a new request, and a worker answers it in the same way (`deferring`).
+Small requests that come at once share their transactions (`runtime.together`). A helper that
+defers stores a new request, and a worker answers it in the same way (`deferring`).
 
 Source: DAP, "Helper Initialization" and "Batch Buckets".
 """
 
+import dataclasses
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from aggregator.dap.hpke import HpkeKeypair
 from aggregator.dap.ids import TaskId
@@ -21,6 +24,7 @@ from aggregator.protocol.helper_aggregation import HelperInit, check_job, helper
 from aggregator.protocol.reports import report_sizes
 from aggregator.service.runtime import Runtime, ServedTask, aggregate_verified
 from aggregator.service.runtime.report_ages import ReportAges
+from aggregator.service.runtime.together import SMALL_BYTES, Together, attempt, store_together
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.answered_jobs import AnsweredJob, put_answered_job
 from aggregator.service.storage.jobs.deferred_jobs import (
@@ -40,7 +44,7 @@ from aggregator.service.storage.reports.counters import (
     counted_reason,
 )
 from aggregator.service.storage.reports.past_units import not_opened, past_before
-from aggregator.service.storage.tasks.hpke_keys import HpkeKey, list_hpke_keys
+from aggregator.service.storage.tasks.hpke_keys import list_hpke_keys
 from aggregator.service.telemetry.tracing import note
 
 _NEVER = 2**64 - 1
@@ -64,6 +68,7 @@ class AggregationJobs:
         self._runtime = runtime
         self._most_deferred = most_deferred
         self._ages = ReportAges(max_age_seconds)
+        self._small: Together[_Asked, AnsweredJob | DeferredJob] = Together(self._answer_some)
 
     async def answer(
         self, served: ServedTask, body: bytes, job_id: bytes | None = None
@@ -78,22 +83,21 @@ class AggregationJobs:
         Raises:
             Abort: The request as a whole is refused; nothing is stored.
         """
-        task_id = served.task.task_id.value
-        digest = hashlib.sha256(body).digest()
-
-        def look(tx: Transaction) -> AnsweredJob | DeferredJob | None:
-            return _found(tx, task_id, digest, job_id)
-
-        def begin(tx: Transaction) -> AnsweredJob | DeferredJob | list[HpkeKey]:
-            return look(tx) or ([] if self._most_deferred is not None else list_hpke_keys(tx))
-
-        found = await self._runtime.database.read("find aggregation job", begin)
-        if not isinstance(found, list):
-            return found
+        asked = _Asked(served, body, hashlib.sha256(body).digest(), job_id)
         if self._most_deferred is not None:
-            return await self._defer(served, body, digest, job_id, self._most_deferred)
-        keypairs = self._runtime.keypairs_of(found)
-        return await self._answer(served, body, digest, keypairs, look, job_id)
+            found = await self._runtime.database.read("find aggregation job", asked.find)
+            return found or await self._defer(asked, self._most_deferred)
+
+        async def alone() -> AnsweredJob | DeferredJob:
+            found, keys = await self._runtime.database.read(
+                "find aggregation job", lambda tx: (asked.find(tx), list_hpke_keys(tx))
+            )
+            return found or await self._answer(asked, self._runtime.keypairs_of(keys), asked.find)
+
+        # Permits are spent in the order of their domains, not of their tasks.
+        if len(body) <= SMALL_BYTES and served.task.permits is None:
+            return await self._small.run(asked, alone)
+        return await alone()
 
     async def answer_deferred(
         self, served: ServedTask, body: bytes, leased: Leased[DeferredJob]
@@ -104,48 +108,82 @@ class AggregationJobs:
             Abort: The request as a whole is refused; it still waits.
             LeaseLost: Another worker has it, or it was deleted; nothing is stored.
         """
-        task_id = served.task.task_id.value
-        digest = hashlib.sha256(body).digest()
+        asked = _Asked(served, body, hashlib.sha256(body).digest(), leased.job.job_id)
 
         def end(tx: Transaction) -> AnsweredJob | DeferredJob | None:
             end_deferred_job(tx, leased.lease)
-            return find_job(tx, task_id, digest)
+            return find_job(tx, asked.task_id, asked.digest)
 
-        keypairs = await self._runtime.keypairs()
-        await self._answer(served, body, digest, keypairs, end, leased.job.job_id)
+        await self._answer(asked, await self._runtime.keypairs(), end)
 
-    async def _defer(
-        self, served: ServedTask, body: bytes, digest: bytes, job_id: bytes | None, most: int
-    ) -> AnsweredJob | DeferredJob:
+    async def _defer(self, asked: "_Asked", most: int) -> AnsweredJob | DeferredJob:
         """Store a request that is to be answered later, unless it would be refused as a whole."""
-        task, task_id = served.task, served.task.task_id.value
-        sizes = report_sizes(task)
-        await in_thread(lambda: check_job(task, served.verification_key, read_job(body, sizes)))
+        task, task_id, body = asked.served.task, asked.task_id, asked.body
+        key, sizes = asked.served.verification_key, report_sizes(task)
+        await in_thread(lambda: check_job(task, key, read_job(body, sizes)))
 
         def defer(tx: Transaction) -> AnsweredJob | DeferredJob:
             is_taken = has_room(tx, task_id, len(body), most)
-            found = _found(tx, task_id, digest, job_id)
+            found = asked.find(tx)
             if found is not None:
                 return found
             if not is_taken:
                 raise TooManyRequests(
                     f"aggregation jobs of {most:,} bytes wait for their answers", task.task_id
                 )
-            return put_deferred_job(tx, task_id, body, job_id)
+            return put_deferred_job(tx, task_id, body, asked.job_id)
 
         return await self._runtime.database.run("defer aggregation job", defer)
 
     async def _answer(
-        self,
-        served: ServedTask,
-        body: bytes,
-        digest: bytes,
-        keypairs: Mapping[int, HpkeKeypair],
-        look: _Look,
-        job_id: bytes | None,
+        self, asked: "_Asked", keypairs: Mapping[int, HpkeKeypair], look: _Look
     ) -> AnsweredJob | DeferredJob:
         """Verify the reports of a request and store the answer, unless `look` finds one then."""
-        now = self._runtime.clock.now()
+        init, commit = self._work(asked, keypairs, look)
+
+        def store(init: HelperInit) -> AnsweredJob | DeferredJob:
+            note(reports=len(init.ids))
+            with self._ages.learning():
+                return self._runtime.database.run_sync(
+                    "commit aggregation job", partial(commit, init)
+                )
+
+        # Not cancelled once begun: a leader that was told to come again finds the answer.
+        return await self._runtime.verify(asked.served.task, init, store)
+
+    def _answer_some(self, some: Sequence["_Asked"]) -> list[AnsweredJob | DeferredJob | None]:
+        """Do the same for several requests that are not answered yet."""
+        database = self._runtime.database
+        found, keys = database.read_sync(
+            "find aggregation job",
+            lambda tx: (
+                [find_job(tx, each.task_id, each.digest) for each in some],
+                list_hpke_keys(tx),
+            ),
+        )
+        keypairs = self._runtime.keypairs_of(keys)
+
+        def begin(asked: _Asked) -> Callable[[Transaction], AnsweredJob | DeferredJob]:
+            init, commit = self._work(asked, keypairs, asked.find)
+            return partial(commit, self._runtime.verify_here(asked.served.task, init))
+
+        return store_together(
+            database,
+            "commit aggregation job",
+            [each.task_id for each in some],
+            [
+                None if known else attempt(partial(begin, each))
+                for each, known in zip(some, found, strict=True)
+            ],
+        )
+
+    def _work(
+        self, asked: "_Asked", keypairs: Mapping[int, HpkeKeypair], look: _Look
+    ) -> tuple[
+        Callable[[], HelperInit], Callable[[HelperInit, Transaction], AnsweredJob | DeferredJob]
+    ]:
+        """Return what verifies the reports of a request, and what stores the answer."""
+        served, now = asked.served, self._runtime.clock.now()
         limit = self._ages.limit(served.task, now)
 
         def init() -> HelperInit:
@@ -153,39 +191,26 @@ class AggregationJobs:
                 served.task,
                 served.verification_key,
                 keypairs,
-                read_job(body, report_sizes(served.task)),
+                read_job(asked.body, report_sizes(served.task)),
                 now,
                 self._runtime.clock_skew_seconds,
                 limit.seconds,
             )
 
-        def commit(init: HelperInit) -> AnsweredJob | DeferredJob:
-            note(reports=len(init.ids))
-            with self._ages.learning():
-                return self._runtime.database.run_sync(
-                    "commit aggregation job",
-                    lambda tx: (
-                        look(tx) or self._commit(tx, served, digest, init, limit.first_day, job_id)
-                    ),
-                )
+        def commit(init: HelperInit, tx: Transaction) -> AnsweredJob | DeferredJob:
+            return look(tx) or self._commit(tx, asked, init, limit.first_day)
 
-        # Not cancelled once begun: a leader that was told to come again finds the answer.
-        return await self._runtime.verify(served.task, init, commit)
+        return init, commit
 
     def _commit(
-        self,
-        tx: Transaction,
-        served: ServedTask,
-        digest: bytes,
-        init: HelperInit,
-        first_day: int,
-        job_id: bytes | None,
+        self, tx: Transaction, asked: "_Asked", init: HelperInit, first_day: int
     ) -> AnsweredJob:
-        task_id = served.task.task_id.value
         unopened = self._unopened(tx, init)
-        refused = aggregate_verified(tx, init.verified, digest, first_day, unopened)
-        count_reports(tx, task_id, Stage.AGGREGATION, _counts(init, refused, unopened))
-        return put_answered_job(tx, task_id, digest, init.response(refused), job_id)
+        refused = aggregate_verified(tx, init.verified, asked.digest, first_day, unopened)
+        counts = _counts(init, refused, unopened)
+        count_reports(tx, asked.task_id, Stage.AGGREGATION, counts)
+        response = init.response(refused)
+        return put_answered_job(tx, asked.task_id, asked.digest, response, asked.job_id)
 
     def _unopened(self, tx: Transaction, init: HelperInit) -> frozenset[bytes]:
         """Return the buckets of the past that the job's reports must not open."""
@@ -197,14 +222,26 @@ class AggregationJobs:
         return not_opened(tx, tx.task_key(verified.task.task_id.value), buckets, before)
 
 
-def _found(
-    tx: Transaction, task_id: bytes, digest: bytes, job_id: bytes | None
-) -> AnsweredJob | DeferredJob | None:
-    """Return the job of a request, under whichever name; or refuse a name that is in use."""
-    found = find_job(tx, task_id, digest)
-    if found is None and job_id is not None and is_job_named(tx, job_id):
-        raise NameTaken("another aggregation job has or had it", TaskId(task_id))
-    return found
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Asked:
+    """A request, its SHA-256, and the name of its job if its leader chose one."""
+
+    served: ServedTask
+    body: bytes = dataclasses.field(repr=False)
+    digest: bytes
+    job_id: bytes | None
+
+    @property
+    def task_id(self) -> bytes:
+        """The id of its task."""
+        return self.served.task.task_id.value
+
+    def find(self, tx: Transaction) -> AnsweredJob | DeferredJob | None:
+        """Return its job, under whichever name; or refuse a name that is in use."""
+        found = find_job(tx, self.task_id, self.digest)
+        if found is None and self.job_id is not None and is_job_named(tx, self.job_id):
+            raise NameTaken("another aggregation job has or had it", TaskId(self.task_id))
+        return found
 
 
 def _counts(
