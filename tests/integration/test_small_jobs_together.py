@@ -87,7 +87,8 @@ async def test_jobs_of_several_tasks_begin_in_one_transaction(pair: Pair) -> Non
 async def test_what_fails_beside_others_is_done_again_alone(
     pair: Pair, monkeypatch: pytest.MonkeyPatch, where: ModuleType, name: str
 ) -> None:
-    usual, failures = getattr(where, name), []
+    usual = getattr(where, name)
+    failures: list[str] = []
 
     def fail_once(first: ServedTask | Task, *others: object) -> object:
         task = first.task if isinstance(first, ServedTask) else first

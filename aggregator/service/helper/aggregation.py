@@ -96,7 +96,7 @@ class AggregationJobs:
 
         # Permits are spent in the order of their domains, not of their tasks.
         if len(body) <= SMALL_BYTES and served.task.permits is None:
-            return await self._small.run(asked, alone)
+            return await self._small.run(asked.task_id, asked, alone)
         return await alone()
 
     async def answer_deferred(

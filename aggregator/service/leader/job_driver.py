@@ -149,7 +149,9 @@ class JobDriver(LeaseDriver[AggregationJob]):
         while True:
             try:
                 if self._small.takes(leased.job):
-                    return self._told(leased, await self._small.beginning.run(leased, alone))
+                    return self._told(
+                        leased, await self._small.beginning.run(leased.job.task_id, leased, alone)
+                    )
                 return self._told(leased, await alone())
             except UnreadableBodies as error:  # of the job, or of a group of which some must wait
                 if not await self._set_aside(leased, error):
@@ -225,7 +227,8 @@ class JobDriver(LeaseDriver[AggregationJob]):
         if request.state is None or not self._small.takes(leased.job):
             ended = await alone()
         else:
-            ended = await self._small.ending.run((leased, request, answer.body), alone)
+            answered = leased, request, answer.body
+            ended = await self._small.ending.run(leased.job.task_id, answered, alone)
         note(aggregated=ended.aggregated)
         log_outcome(leased.job, ended.aggregated, ended.rejected, ended.left_out)
         return ended.rejected

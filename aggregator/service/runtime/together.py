@@ -6,7 +6,7 @@ smoothly is done again alone, as it would have been without the others, and that
 """
 
 import asyncio
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from contextvars import Context
@@ -17,6 +17,7 @@ import anyio.lowlevel
 
 from aggregator.errors import AggregatorError
 from aggregator.failures import in_thread
+from aggregator.service.runtime.fair_queue import FairQueue
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.transaction import Transaction
 
@@ -36,20 +37,19 @@ class Together(Generic[A, R]):
     def __init__(self, work: Callable[[Sequence[A]], Sequence[R | None]]) -> None:
         """Do them by `work`, in a thread; it returns None for each that must be done alone."""
         self._work = work
-        self._waiting: deque[_Place[A, R]] = deque()
+        self._waiting: FairQueue[_Place[A, R]] = FairQueue()
         self._is_busy = False
 
-    async def run(self, item: A, alone: Callable[[], Awaitable[R]]) -> R:
+    async def run(self, task: bytes, item: A, alone: Callable[[], Awaitable[R]]) -> R:
         """Return what becomes of an item with others that wait, or what `alone` returns.
 
-        Once it waits, it is not cancelled.
+        Once it waits, it is not cancelled. Tasks, known by their ids, take turns.
         """
         place: _Place[A, R] = _Place(item)
-        self._waiting.append(place)
         # Shielded: it may have to do the others' work too, and must not abandon them.
         with anyio.CancelScope(shield=True):
             if self._is_busy:
-                await self._wait(place)
+                await self._wait(task, place)
             else:
                 self._is_busy = True
                 await anyio.lowlevel.checkpoint()  # others may have come at the same moment
@@ -57,25 +57,26 @@ class Together(Generic[A, R]):
                 await self._lead(place, alone)
         return await alone() if place.result is None else place.result
 
-    async def _wait(self, place: "_Place[A, R]") -> None:
+    async def _wait(self, task: bytes, place: "_Place[A, R]") -> None:
         """Wait until the item is done, or until it is its turn to lead."""
+        self._waiting.put(task, place)
         try:
             await place.woken
         except BaseException:
-            if place in self._waiting:
-                self._waiting.remove(place)
-            elif not place.is_done:
+            self._waiting.discard(task, place)
+            if place.woken.done() and not place.is_done:
                 self._hand_on()
             raise
 
     async def _lead(self, first: "_Place[A, R]", alone: Callable[[], Awaitable[R]]) -> None:
-        """Do what waits now, of which `first` is the first."""
-        group = [self._waiting.popleft() for _ in range(min(MOST, len(self._waiting)))]
+        """Do `first` with those whose turn it is."""
+        group = [first]
+        while self._waiting and len(group) < MOST:
+            group.append(self._waiting.take())
         try:
             if len(group) == 1:
                 first.result = await alone()
                 return
-            # In a context of its own: log lines and spans there are of no single job.
             items = [each.item for each in group]
             for each, result in zip(group, await in_thread(self._apart, items), strict=True):
                 each.result = result
@@ -86,12 +87,16 @@ class Together(Generic[A, R]):
             self._hand_on()
 
     def _apart(self, items: Sequence[A]) -> Sequence[R | None]:
-        return Context().run(self._work, items)
+        """Do some items in a context of its own: log lines and spans there are of no single job."""
+        try:
+            return Context().run(self._work, items)
+        except AggregatorError:
+            return [None] * len(items)
 
     def _hand_on(self) -> None:
         self._is_busy = bool(self._waiting)
         if self._waiting:
-            self._waiting[0].wake()
+            self._waiting.take().wake()
 
 
 class _Place(Generic[A, R]):

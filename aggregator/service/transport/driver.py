@@ -169,7 +169,7 @@ class Driver(ABC, Generic[J]):
         kind, seconds = self.jobs.kind, self._settings.lease_seconds
         due = await self._runtime.database.read(f"due {kind} jobs", self._look)
         demands = [Demand(task_id, self._host(task_id), count) for task_id, count in due.items()]
-        if not self._permits.shares(demands):
+        if not self._permits.may_begin(demands):
             return 0
 
         def lease(tx: Transaction) -> list[Leased[J]]:

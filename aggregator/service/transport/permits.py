@@ -9,9 +9,10 @@ rarely, and all such hosts together hold at most half of the permits.
 
 import dataclasses
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from heapq import nsmallest
 
 import anyio
 
@@ -84,7 +85,7 @@ class Permits:
             begin: Is called with the task of each piece, before it is known whether others may
                 begin; it returns how many parts of a permit the piece takes, 0 if there is none.
         """
-        demands = list(demands)
+        demands = self._foremost(demands)
         tasks, hosts = self._tasks.copy(), self._hosts.copy()
         turns = self._turns.copy()
         turn = max(turns.values(), default=0)
@@ -107,6 +108,25 @@ class Permits:
             hosts[chosen.host] += parts
             turns[chosen.task] = turn = turn + 1
         return shares
+
+    def may_begin(self, demands: Iterable[Demand]) -> bool:
+        """Return whether any of this work may begin now."""
+        return self.is_free and any(self._admits(each.host, self._hosts) for each in demands)
+
+    def _foremost(self, demands: Iterable[Demand]) -> list[Demand]:
+        """Return those that come first at each host, as many as there could be permits for."""
+        of_host: defaultdict[str, list[Demand]] = defaultdict(list)
+        for each in demands:
+            of_host[each.host].append(each)
+        return [
+            each
+            for host, some in of_host.items()
+            if self._admits(host, self._hosts)
+            for each in nsmallest(self._total * WHOLE, some, key=self._turn_of)
+        ]
+
+    def _turn_of(self, demand: Demand) -> tuple[int, int]:
+        return self._tasks[demand.task], self._turns.get(demand.task, 0)
 
     def take(self, task: bytes, host: str, parts: int = WHOLE) -> None:
         """Take the permit of a piece of work that begins, or parts of one."""

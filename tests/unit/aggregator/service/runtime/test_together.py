@@ -40,7 +40,7 @@ class Bench:
                 raise StoreError("thirteen")
             return 2 * item
 
-        self.done[item] = await self.together.run(item, alone)
+        self.done[item] = await self.together.run(b"%d" % (item % 3), item, alone)
 
     async def put_all(self, *items: int) -> None:
         with anyio.fail_after(PATIENCE_SECONDS):
@@ -71,6 +71,13 @@ async def test_no_more_are_done_at_once_than_the_bound() -> None:
     assert [len(each) for each in bench.groups] == [MOST, MOST]
     assert bench.alone == [4 * MOST]
     assert bench.done == {each: 2 * each for each in range(0, 4 * MOST + 2, 2)}
+
+
+async def test_a_task_with_much_that_waits_holds_no_other_up() -> None:
+    bench = Bench()
+    many = range(0, 6 * MOST, 6)  # all of one task
+    await bench.put_all(2, *many, *many, 4)
+    assert 4 in bench.groups[0]
 
 
 async def test_what_fails_alone_fails_nobody_else_and_holds_nobody_up() -> None:
