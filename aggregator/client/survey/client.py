@@ -352,19 +352,17 @@ class SurveyClient:
         if self._texts is not None:
             parts += self._texts.parts(tosses, row.texts, row.seconds)
         first = self.asked.first
+        claim = None if row.person is None else claim_of(first, row.person, row.seconds)
         if first.issuer_keys is not None:  # the aggregators keep the person to one report
-            named = None if row.person is None else claim_of(first, row.person, row.seconds)
-            return Put(parts, row.seconds, named, secret=row.secret, holder=row.person or "")
+            return Put(parts, row.seconds, claim, secret=row.secret, holder=row.person or "")
         if row.person is None:
             return Put(parts, row.seconds)
         if row.secret is not None:  # the aggregators keep the person to one report
-            claim = claim_of(first, row.person, row.seconds)
             return Put(parts, row.seconds, claim, secret=row.secret)
         # The person has no other report in the window, even if survey or questions change.
         contributed = [
             Contribution.of(first, row.person, row.seconds, asked) for asked in self._meanings
         ]
-        claim = claim_of(first, row.person, row.seconds)
         return Put(parts, row.seconds, claim, contributed)
 
     def _settled(
