@@ -28,8 +28,9 @@ MOST_CONNECTIONS: Final = 100
 KEPT: Final = 20
 """How many idle connections are kept."""
 
-KEPT_SECONDS: Final = 5.0
-"""How long an idle connection is kept."""
+KEPT_SECONDS: Final = 4.0
+"""How long an idle connection is kept: an aggregator closes it after 5 seconds, and what was sent
+just then is lost."""
 
 _MOST_PIECE: Final = 2**16
 _PORTS: Final = {"http": 80, "https": 443}

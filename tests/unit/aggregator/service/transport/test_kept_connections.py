@@ -11,6 +11,7 @@ import anyio
 import anyio.abc
 import httpx
 import pytest
+import uvicorn
 from anyio.abc import SocketAttribute
 from anyio.streams.tls import TLSStream
 
@@ -315,6 +316,10 @@ async def test_connections_are_kept_for_so_long_and_only_so_many(
         for _ in range(3):
             group.start_soon(http.get, server.url)
     assert len(http._transport._idle) <= 1  # type: ignore[attr-defined]  # its own
+
+
+def test_a_connection_is_given_up_before_an_aggregator_closes_it() -> None:
+    assert uvicorn.Config("").timeout_keep_alive > kept_connections.KEPT_SECONDS
 
 
 async def test_so_many_requests_are_under_way_and_others_wait(
