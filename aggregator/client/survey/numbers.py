@@ -116,8 +116,8 @@ class Grid:
     def of(cls, low: object, high: object, step: object, *, clips: bool) -> "Grid":
         """Return the grid that a meaning describes, or raise ValueError."""
         least, apart = exact(low), exact(step)
-        steps = (exact(high) - least) / apart
-        if apart <= 0 or steps <= 0 or steps.denominator != 1:
+        size = exact(high) - least
+        if apart <= 0 or size <= 0 or (steps := size / apart).denominator != 1:
             raise ValueError("not a grid")
         return cls(least, apart, int(steps), clips)
 

@@ -17,7 +17,14 @@ from aggregator.client.survey.trees import levels_of, texts
 VERSION = 2
 """The version of meanings that are read here."""
 
-NOT_A_MEANING = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
+NOT_A_MEANING = (
+    LookupError,
+    TypeError,
+    ValueError,
+    ArithmeticError,
+    AttributeError,
+    RecursionError,
+)
 """What is raised when another text is read."""
 
 _Asked = Mapping[str, Any]
@@ -27,8 +34,7 @@ _Asked = Mapping[str, Any]
 def question_of(asked: _Asked, design: str, most: int) -> Question:
     """Return the question that a meaning, which may be hostile, asks in a design.
 
-    It may have up to `most` entries. Raises LookupError, TypeError, ValueError, AttributeError or
-    RecursionError if it is no question.
+    It may have up to `most` entries. Raises one of `NOT_A_MEANING` if it is no question.
     """
     return _WAYS[asked["kind"], design](str(asked["name"]), asked, most)
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Final
 
-from aggregator.client.survey.numbers import Grid, exact
+from aggregator.client.survey.numbers import Grid
 from aggregator.dp.rationals import format_rational
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
@@ -139,7 +139,11 @@ def range_of(title: str) -> Range | None:
     if found is None:
         return None
     _, low, high, unit, step = found.groups()
-    return Range(exact(low), exact(high), exact(step), unit or "")
+    try:
+        grid = Grid.of(low, high, step, clips=True)
+    except ValueError:
+        return None
+    return Range(grid.low, grid.high, grid.step, unit or "")
 
 
 def without_range(title: str) -> str:

@@ -1,7 +1,9 @@
 """What an application's client makes of answers: what a steward's tools make, or an error."""
 
+import itertools
 import json
 import math
+from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
 from typing import get_args
@@ -419,6 +421,27 @@ def test_a_meaning_that_is_not_of_the_task_is_refused(
         meaning = meaning.replace(old, new)
     with pytest.raises(ParameterError, match=message):
         AnswerSheet.of_task(task_with(Meaning.of_task(task).sheet, meaning))
+
+
+HOSTILE = ("0", 0, "1e999", "-1", "1/3", "0" * 60, None, [], {}, True, "9" * 5000)
+
+
+@pytest.mark.parametrize("place", range(len(ASKED)))
+def test_whatever_a_question_says_is_read_or_refused(place: int) -> None:
+    question = _QUESTION.validate_json(json.dumps({"name": "q", **ASKED[place]}))
+    for design in question.designs():
+        text = Meaning("Visits", "patients", WINDOWS, Sheet(((question, design),))).to_json()
+        meaning = json.loads(text)
+        asked = meaning["questions"][0]["question"]
+        for name, value in itertools.product([*asked], HOSTILE):
+            meaning["questions"][0]["question"] = asked | {name: value}
+            written = json.dumps(meaning, separators=(",", ":"))
+            # As a number, too: JSON of this size is infinite.
+            for said in {written, written.replace('"1e999"', "1e999")}:
+                with suppress(ParameterError):
+                    AnswerSheet.of_meaning(said, "", 1000)
+                with suppress(ParameterError):
+                    Meaning.from_json(said)
 
 
 def test_questions_that_are_larger_together_than_a_report_are_not_made() -> None:

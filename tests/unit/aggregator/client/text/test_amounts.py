@@ -65,7 +65,18 @@ def test_the_whole_amount_is_bound_with_the_question() -> None:
             question_of_json(json.dumps(changed), tasks)
 
 
-@pytest.mark.parametrize("amount", [None, [], {}, {"low": "0"}, {**AMOUNT.table, "high": 2}])
+@pytest.mark.parametrize(
+    "amount",
+    [
+        None,
+        [],
+        {},
+        {"low": "0"},
+        {**AMOUNT.table, "high": 2},
+        {**AMOUNT.table, "step": "0"},
+        {**AMOUNT.table, "step": "-1"},
+    ],
+)
 def test_what_is_no_amount_is_no_description(amount: object) -> None:
     tasks = question_tasks(ASKED)
     changed = json.loads(ASKED.to_json(tasks)) | {"amount": amount}
@@ -83,6 +94,8 @@ def test_a_task_says_which_amounts_are_possible_and_may_not_say_others() -> None
     assert range_of(rehearsed) == AMOUNT.told
     assert without_range(f"Made up: {SAID}Visits") == "Made up: Visits"
     assert range_of(PLAIN.info(0)) is None
+    for low, high, step in (("1", "0", "1"), ("0", "0", "1"), ("0", "1", "0"), ("0", "1", "2/3")):
+        assert range_of(f"with amounts of {low} to {high} in steps of {step}: Visits") is None
     for asked, info in (
         (ASKED, PLAIN.title),
         (ASKED, SAID.replace("2 euros", "20 euros") + PLAIN.title),
