@@ -18,6 +18,8 @@ from aggregator.service.storage.reports.counters import Stage, report_counts
 from tests.support.pair import LEASE_SECONDS, Died, Pair, Service
 from tests.support.tasks import make_task
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 TASKS = [make_task(id=str(TaskId(bytes([number]) * 32))) for number in range(1, 6)]
 OTHER = TASKS[2].task_id.value
 REPORTS = 3
