@@ -154,12 +154,9 @@ class AggregationJobs:
     def _answer_some(self, some: Sequence["_Asked"]) -> list[AnsweredJob | DeferredJob | None]:
         """Do the same for several requests that are not answered yet."""
         database = self._runtime.database
-        found, keys = database.read_sync(
+        are_new, keys = database.read_sync(
             "find aggregation job",
-            lambda tx: (
-                [find_job(tx, each.task_id, each.digest) for each in some],
-                list_hpke_keys(tx),
-            ),
+            lambda tx: ([attempt(partial(each.is_new, tx)) for each in some], list_hpke_keys(tx)),
         )
         keypairs = self._runtime.keypairs_of(keys)
 
@@ -172,8 +169,8 @@ class AggregationJobs:
             "commit aggregation job",
             [each.task_id for each in some],
             [
-                None if known else attempt(partial(begin, each))
-                for each, known in zip(some, found, strict=True)
+                attempt(partial(begin, each)) if is_new else None
+                for each, is_new in zip(some, are_new, strict=True)
             ],
         )
 
@@ -242,6 +239,10 @@ class _Asked:
         if found is None and self.job_id is not None and is_job_named(tx, self.job_id):
             raise NameTaken("another aggregation job has or had it", TaskId(self.task_id))
         return found
+
+    def is_new(self, tx: Transaction) -> bool:
+        """Return whether it has no job yet; or refuse a name that is in use."""
+        return self.find(tx) is None
 
 
 def _counts(
