@@ -158,7 +158,13 @@ class Service:
         if isinstance(self.settings, LeaderSettings):
             leader = LeaderResources(self.runtime, self.settings, self.grouping)
             routes = leader.fast_routes()
-            app = create_app(name, [leader.router()], fast_routes=routes, below=below)
+            app = create_app(
+                name,
+                [leader.router()],
+                fast_routes=routes,
+                at_once=leader.at_once(),
+                below=below,
+            )
         else:
             helper = HelperResources(self.runtime, self.settings)
             routes = helper.fast_routes()

@@ -31,6 +31,7 @@ from aggregator.errors import AggregatorError
 from aggregator.service.config import OUTGOING
 from aggregator.service.telemetry.lines import log
 from aggregator.service.web import descriptors
+from aggregator.service.web.at_once import WholeRequest, takes_at_once
 
 SWITCH_SECONDS = 0.001
 """How long a thread that computes in Python may keep others waiting: the health listener's thread
@@ -186,7 +187,18 @@ class Answering:
         try:
             await self._app(scope, receive, send)
         finally:
-            self.under_way -= 1
+            self._leave()
+
+    def at_once(self, request: WholeRequest) -> bool:
+        """Answer a request at once, if the application takes it."""
+        if not takes_at_once(self._app, request):
+            return False
+        self.under_way += 1
+        request.at_end.append(self._leave)
+        return True
+
+    def _leave(self) -> None:
+        self.under_way -= 1
 
 
 class Front:
@@ -257,6 +269,9 @@ class _Switch:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self.app(scope, receive, send)
+
+    def at_once(self, request: WholeRequest) -> bool:
+        return takes_at_once(self.app, request)
 
 
 async def _live(

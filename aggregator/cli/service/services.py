@@ -146,6 +146,7 @@ def _app(
         [answering.router()],
         settings.max_bytes_in_flight,
         fast_routes=answering.fast_routes(),
+        at_once=answering.at_once(),
         below=(resources, EndpointPaths(runtime)),
     )
     return CrossOrigin(app, resources)

@@ -4,6 +4,7 @@ Source: DAP, "HPKE Configuration Request", "Uploading Reports" and "Collecting R
 """
 
 from fastapi import APIRouter, Request, Response, status
+from typing_extensions import override
 
 from aggregator.codec import decode, encode
 from aggregator.dap.hpke import HpkeCiphertext
@@ -18,15 +19,17 @@ from aggregator.dap.problems import (
     UnrecognizedTask,
 )
 from aggregator.dap.profile import Role
-from aggregator.dap.resources import Resource, location
+from aggregator.dap.resources import Resource, location, resources_of
+from aggregator.errors import Abort
 from aggregator.protocol.attribution import least_budget
 from aggregator.protocol.collection import check_collection_request
 from aggregator.protocol.collector_selected import new_batch
+from aggregator.protocol.in_band import HEADER
 from aggregator.protocol.reports import report_sizes
 from aggregator.protocol.task import Task
 from aggregator.service.config import POLL_SECONDS, LeaderSettings
 from aggregator.service.leader.answers_so_far import answers_so_far
-from aggregator.service.leader.upload_checks import MAX_REPORTS, Below
+from aggregator.service.leader.upload_checks import MAX_REPORTS, SHORT_BODY, Below
 from aggregator.service.leader.uploads import Grouping, Uploads
 from aggregator.service.runtime import Runtime, ServedTask, UploadTerms
 from aggregator.service.runtime.in_band import check_id
@@ -53,6 +56,8 @@ from aggregator.service.storage.jobs.collection_room import (
     pending_collections,
 )
 from aggregator.service.web.aggregators import AggregatorResources, Kind
+from aggregator.service.web.at_once import AtOnce, WholeRequest
+from aggregator.service.web.body_budget import SCOPE_KEY, Body
 from aggregator.service.web.fast_route import IS_TOLD_TOGETHER, Handler
 from aggregator.service.web.messages import (
     MAX_SHORT_MESSAGE,
@@ -60,7 +65,9 @@ from aggregator.service.web.messages import (
     deferred_response,
     empty_response,
     encoded_response,
+    is_plainly,
     message_response,
+    parsed_task_id,
     read_body,
     task_id_of,
 )
@@ -72,6 +79,8 @@ COLLECTION_JOB = Kind(
     UnrecognizedCollectionJob,
     is_secret=True,  # whoever knows it may upload, where collectors select batches
 )
+
+_IN_BAND = (HEADER.lower().encode(),)
 
 
 class LeaderResources(AggregatorResources):
@@ -113,6 +122,43 @@ class LeaderResources(AggregatorResources):
     def fast_routes(self) -> dict[Resource, Handler]:
         """Return what bypasses the framework's layers: uploads, as each phone sends its own."""
         return self._fast(Role.LEADER, {("POST", "reports"): self.upload})
+
+    @override
+    def at_once(self) -> dict[Resource, AtOnce]:
+        """Return what needs no task for each request: uploads of one usual report."""
+        return {
+            resource: self.upload_at_once
+            for resource in resources_of(Role.LEADER)
+            if (resource.method, resource.name) == ("POST", "reports")
+        }
+
+    def upload_at_once(self, request: WholeRequest) -> bool:
+        """Take a usual report that comes alone; `upload` takes, or refuses, all else."""
+        scope, body = request.scope, request.body
+        is_short = len(body) <= min(SHORT_BODY, self._settings.max_body_size)
+        if not (is_short and is_plainly(UploadRequest.message, scope["headers"], _IN_BAND)):
+            return False
+        try:
+            task_id = parsed_task_id(scope["path_params"]["task_id"])
+        except Abort:
+            return False
+        terms = self._runtime.known_terms(task_id)
+        if terms is None or terms.task.batching.collector_selects:
+            return False
+        held: Body = scope[SCOPE_KEY]
+        if not held.hold(task_id, len(body)):
+            return False
+        upload = self._uploads.begin(terms, body)
+        if upload is None:
+            held.end()
+            return False
+
+        async def rest(slow: Request) -> Response:
+            return _told(slow, await self._uploads.finish(upload, task_id_of(slow), body))
+
+        request.rest = rest
+        upload.then = lambda: request.succeed() if upload.is_stored else request.go_on()
+        return True
 
     async def upload(self, request: Request) -> Response:
         """Take reports; answer with those that were refused."""

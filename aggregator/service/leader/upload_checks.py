@@ -66,17 +66,21 @@ class Moment:
     Attributes:
         terms: The task, and what it takes now.
         timely: The limits on the reports' times.
+        first_day: The day from which ids must be kept for that (`runtime.report_ages`).
         below: Below which collection job the reports are, if any.
     """
 
-    def __init__(self, terms: UploadTerms, timely: Timely, below: Below = NO_JOB) -> None:
+    def __init__(
+        self, terms: UploadTerms, timely: Timely, first_day: int, below: Below = NO_JOB
+    ) -> None:
         """Begin to check against these."""
         self.terms, self.timely, self.below = terms, timely, below
+        self.first_day = first_day
         self._of_time: dict[int, tuple[ReportError | None, bytes, int]] = {}
 
-    def is_of(self, terms: UploadTerms, timely: Timely, below: Below = NO_JOB) -> bool:
-        """Return whether these very terms and the same limits are checked against."""
-        return self.terms is terms and self.timely == timely and self.below == below
+    def is_of(self, terms: UploadTerms, now: int, below: Below) -> bool:
+        """Return whether these very terms are checked against, as of `now`."""
+        return self.terms is terms and self.timely.now == now and self.below == below
 
     def place(self, units: int) -> tuple[ReportError | None, bytes, int]:
         """Return of a time why its reports are refused or None, their bucket's key, and the day.
@@ -115,7 +119,7 @@ def check_reports(moment: Moment, body: bytes) -> CheckedUpload:
     limits = moment.terms.config_ids, moment.timely, moment.below.least_budget
     sizes = report_sizes(task)
     if len(body) <= SHORT_BODY:  # for a few reports, arrays take longer than objects
-        alone = _alone(moment, body, sizes)
+        alone = usual_report(moment, body)
         if alone is not None:
             return alone
     else:
@@ -134,9 +138,9 @@ def check_reports(moment: Moment, body: bytes) -> CheckedUpload:
     return CheckedUpload(ids, errors, IncomingReports.of(stored))
 
 
-def _alone(moment: Moment, body: bytes, sizes: ReportSizes) -> CheckedUpload | None:
+def usual_report(moment: Moment, body: bytes) -> CheckedUpload | None:
     """Return the only report of a request, if it is a usual one and is not refused."""
-    found = read_usual(body, sizes)
+    found = read_usual(body, report_sizes(moment.terms.task))
     if found is None or moment.terms.task.issuer_keys is not None:
         return None
     if moment.terms.task.attribution is not None and budget_in(body) < moment.below.least_budget:

@@ -8,7 +8,7 @@ import dataclasses
 import hashlib
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from aggregator.dap.problems import UnrecognizedTask
 from aggregator.dap.report_errors import ReportError
@@ -42,6 +42,7 @@ class Upload:
     terms: UploadTerms
     outcomes: list[ReportError | None] | None = None
     failure: BaseException | None = None
+    then: Callable[[], None] | None = None  # called once, instead of waking a caller
     _wakes: asyncio.Future[None] | None = None  # made if its caller waits
 
     @property
@@ -52,15 +53,29 @@ class Upload:
     @property
     def is_awaited(self) -> bool:
         """Whether its caller waits for it, and was not cancelled."""
-        return self._wakes is not None and not self._wakes.done()
+        return self.then is not None or (self._wakes is not None and not self._wakes.done())
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it was written or has failed."""
+        return self.outcomes is not None or self.failure is not None
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether it was written, with nothing refused."""
+        return self.failure is None and self.outcomes == [None] * len(self.reports)
 
     async def wait(self) -> None:
         """Wait until it was written or has failed."""
-        self._wakes = asyncio.get_running_loop().create_future()
-        await self._wakes
+        if not self.is_done:
+            self._wakes = asyncio.get_running_loop().create_future()
+            await self._wakes
 
     def wake(self) -> None:
         """Wake its caller, if it waits."""
+        then, self.then = self.then, None
+        if then is not None:
+            then()
         if self._wakes is not None and not self._wakes.done():
             self._wakes.set_result(None)
 

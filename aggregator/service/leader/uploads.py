@@ -27,8 +27,16 @@ from aggregator.dap.report_errors import ReportError
 from aggregator.errors import StoreError
 from aggregator.failures import let_go
 from aggregator.protocol.reports import Timely
+from aggregator.protocol.task import Task
 from aggregator.service.config import GROUP_REPORTS
-from aggregator.service.leader.upload_checks import NO_JOB, SHORT_BODY, Below, Moment, check_reports
+from aggregator.service.leader.upload_checks import (
+    NO_JOB,
+    SHORT_BODY,
+    Below,
+    Moment,
+    check_reports,
+    usual_report,
+)
 from aggregator.service.leader.upload_group import Upload, put_group, why_over
 from aggregator.service.leader.upload_log import UploadLog
 from aggregator.service.runtime import FairQueue, Runtime, Threads, UploadTerms
@@ -125,12 +133,36 @@ class Uploads:
                 self._runtime.forget_terms(terms.version)
         raise Busy("tasks or keys changed each time before an upload was stored")
 
+    def begin(self, terms: UploadTerms, body: bytes) -> Upload | None:
+        """Have the only report of a request written, if it is a usual one that is not refused.
+
+        Once it is written, or has failed, `then` of the upload is called, which the caller sets.
+        """
+        moment = self._moment(terms, NO_JOB)
+        checked = usual_report(moment, body)
+        if checked is None:
+            return None
+        upload = Upload(terms.task, checked.stored, moment.first_day, {}, terms.version, terms)
+        self._put(upload)
+        return upload
+
+    async def finish(self, upload: Upload, task_id: TaskId, body: bytes) -> UploadErrors:
+        """Wait for an upload that has begun, and do the rest of `take`, which says what it raises.
+
+        Nothing calls its `then` any more.
+        """
+        upload.then = None
+        try:
+            (why,) = await self._written(upload)
+        except SettingsChanged as changed:
+            let_go(changed)
+            self._runtime.forget_terms(upload.terms.version)
+            return await self.take(task_id, body)
+        return _refused(upload.task, upload.reports.ids, [why])
+
     async def _take(self, terms: UploadTerms, body: bytes, below: Below) -> UploadErrors:
         task = terms.task
-        now = self._runtime.clock.now()
-        limit = self._ages.limit(task, now)
-        timely = Timely(now, self._runtime.clock_skew_seconds, limit.seconds)
-        moment = self._moment(terms, timely, below)
+        moment = self._moment(terms, below)
         if len(body) <= SHORT_BODY:  # a hop to a thread would take longer
             checked = check_reports(moment, body)
         else:
@@ -142,24 +174,24 @@ class Uploads:
         written: list[ReportError | None] = []
         version: int | None = terms.version
         for piece in checked.stored.pieces(self._grouping.reports, GROUP_SIZE):
-            upload = Upload(task, piece, limit.first_day, refused, version, terms)
-            written += await self._write(upload)
+            upload = Upload(task, piece, moment.first_day, refused, version, terms)
+            self._put(upload)
+            written += await self._written(upload)
             refused, version = {}, None
         if written.count(None) == len(checked.ids):  # nearly always
             return UploadErrors(())
         outcomes = iter(written)
-        statuses = []
-        for report_id, error in zip(checked.ids, checked.errors, strict=True):
-            why = next(outcomes) if error is None else error
-            if why is not None and (why is not ReportError.REPORT_REPLAYED or below.job):
-                statuses.append(ReportUploadStatus(ReportId(report_id), task.profile.code(why)))
-        return UploadErrors(tuple(statuses))
+        why = [next(outcomes) if error is None else error for error in checked.errors]
+        return _refused(task, checked.ids, why, below)
 
-    def _moment(self, terms: UploadTerms, timely: Timely, below: Below) -> Moment:
+    def _moment(self, terms: UploadTerms, below: Below) -> Moment:
         """Return what reports are checked against, the same one as long as nothing changes."""
+        now = self._runtime.clock.now()
         last = self._last_moment
-        if last is None or not last.is_of(terms, timely, below):
-            last = self._last_moment = Moment(terms, timely, below)
+        if last is None or not last.is_of(terms, now, below):
+            limit = self._ages.limit(terms.task, now)
+            timely = Timely(now, self._runtime.clock_skew_seconds, limit.seconds)
+            last = self._last_moment = Moment(terms, timely, limit.first_day, below)
         return last
 
     async def _word_now(self, terms: UploadTerms, below: Below) -> UploadErrors:
@@ -191,9 +223,8 @@ class Uploads:
         code = task.profile.code(task.profile.at_upload.get(why, why))
         return UploadErrors((ReportUploadStatus(ReportId.of_none(), code),))
 
-    async def _write(self, upload: Upload) -> list[ReportError | None]:
-        """Store a piece of a request; return the outcomes of its reports (`put_reports`)."""
-        self._put(upload)
+    async def _written(self, upload: Upload) -> list[ReportError | None]:
+        """Wait until a piece is written; return the outcomes of its reports (`put_reports`)."""
         try:
             await upload.wait()
         except BaseException:
@@ -253,6 +284,7 @@ class Uploads:
                 await self._runtime.database.run("upload", lambda tx: put_group(tx, group))
             self._note_stored([each for each in group if each.failure is None])
         except StoreError as error:
+            self._last_moment = None  # what is learnt from it holds from now on
             _fail(group, error)
         except BaseException as error:
             _fail(group, StoreError("the transaction that carried this upload failed"))
@@ -268,6 +300,22 @@ class Uploads:
         if reports:
             tasks = {upload.task.task_id.value for upload in group}
             self._log.note(reports, len(group), tasks)
+
+
+def _refused(
+    task: Task,
+    ids: Sequence[bytes],
+    outcomes: Sequence[ReportError | None],
+    below: Below = NO_JOB,
+) -> UploadErrors:
+    """Return what a client is told of the reports of its request."""
+    return UploadErrors(
+        tuple(
+            ReportUploadStatus(ReportId(report_id), task.profile.code(why))
+            for report_id, why in zip(ids, outcomes, strict=True)
+            if why is not None and (why is not ReportError.REPORT_REPLAYED or below.job)
+        )
+    )
 
 
 def _tell(group: Sequence[Upload], error: BaseException) -> None:

@@ -234,9 +234,17 @@ class Runtime:
             UnrecognizedTask: There is no such task for our role.
             TaskRefused: It protects too little.
         """
+        known = self.known_terms(task_id)
+        if known is None:
+            learnt = await self._learn(task_id)
+            known = learnt.of(task_id, self._rotation, self.clock.now())
+        return known
+
+    def known_terms(self, task_id: TaskId) -> UploadTerms | None:
+        """Return what `upload_terms` does, if that is in the cache."""
         known = self._terms
         if known is None or task_id not in known.tasks:
-            known = await self._learn(task_id)
+            return None
         return known.of(task_id, self._rotation, self.clock.now())
 
     def forget_terms(self, version: int) -> None:

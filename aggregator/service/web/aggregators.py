@@ -16,6 +16,7 @@ from aggregator.service.runtime import Runtime, ServedTask
 from aggregator.service.runtime.in_band import check_id
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.telemetry.tracing import note
+from aggregator.service.web.at_once import AtOnce
 from aggregator.service.web.auth import check_token, note_known
 from aggregator.service.web.fast_route import Handler
 from aggregator.service.web.messages import (
@@ -71,6 +72,10 @@ class AggregatorResources:
             for resource in resources_of(role)
             if (resource.method, resource.name) in handlers
         }
+
+    def at_once(self) -> dict[Resource, AtOnce]:
+        """Return what needs no task for each request; nothing unless a role says otherwise."""
+        return {}
 
     async def hpke_config(self, _request: Request) -> Response:
         """Advertise our HPKE configurations."""

@@ -3,6 +3,7 @@
 Handlers take the raw request and answer with bytes, because DAP's bodies are not JSON.
 """
 
+import asyncio
 import logging
 import math
 import re
@@ -18,7 +19,7 @@ from fastapi.exceptions import RequestValidationError
 from prometheus_client import Histogram
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.status import HTTP_202_ACCEPTED, HTTP_404_NOT_FOUND
+from starlette.status import HTTP_200_OK, HTTP_202_ACCEPTED, HTTP_404_NOT_FOUND
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from typing_extensions import override
 
@@ -35,6 +36,7 @@ from aggregator.service.storage.secrets.key_file import KeyGone, KeysMissing
 from aggregator.service.telemetry.lines import log
 from aggregator.service.telemetry.metrics import REQUEST_SECONDS
 from aggregator.service.telemetry.tracing import new_trace_id, read_traceparent
+from aggregator.service.web.at_once import BEGAN, AtOnce, WholeRequest, takes_at_once
 from aggregator.service.web.below_path import BelowPath, Paths
 from aggregator.service.web.body_budget import SCOPE_KEY, BodyBudget
 from aggregator.service.web.fast_route import IS_TOLD_TOGETHER, FastRoute, Handler, OnError
@@ -70,6 +72,7 @@ def create_app(
     max_bytes_in_flight: int = MAX_BYTES_IN_FLIGHT,
     answer_seconds: float = ANSWER_SECONDS,
     fast_routes: Mapping[Resource, Handler] = MappingProxyType({}),
+    at_once: Mapping[Resource, AtOnce] = MappingProxyType({}),
     below: tuple[Iterable[Resource], Paths] | None = None,
     on_http_error: OnError | None = None,
 ) -> FastAPI:
@@ -81,6 +84,7 @@ def create_app(
         max_bytes_in_flight: The most bytes of all requests' bodies together.
         answer_seconds: How long a request may wait for its answer once it has been received.
         fast_routes: Resources that are answered without the framework's layers.
+        at_once: What takes requests for some of these resources without a task of their own.
         below: Resources that are also served below other paths, and a function that returns these.
         on_http_error: Answers what HTTP itself refuses, if not by a problem document.
     """
@@ -103,7 +107,7 @@ def create_app(
     inside: ASGIApp = app.framework
     on_error = partial(_answer_nearest, answering)
     for resource, handle in fast_routes.items():
-        inside = FastRoute(inside, resource, handle, on_error)
+        inside = FastRoute(inside, resource, handle, on_error, at_once.get(resource))
     if below is not None:
         inside = BelowPath(inside, *below, on_error)
     app.layers = Edge(inside, BodyBudget(max_bytes_in_flight), answer_seconds)
@@ -122,6 +126,10 @@ class _App(FastAPI):
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self.layers(scope, receive, send)
+
+    def at_once(self, request: WholeRequest) -> bool:
+        """Take a request without a task, if our layers do."""
+        return takes_at_once(self.layers, request)
 
     async def framework(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer by the framework, without our layers."""
@@ -151,8 +159,9 @@ class Edge:
             return
         trace_id = _trace_id(scope)
         status = 0
+        started = scope.get(BEGAN) or time.perf_counter()
         handling = TimeLimit()
-        handling.end_in(self._answer_seconds)
+        handling.end_in(self._answer_seconds - (time.perf_counter() - started))
 
         async def receive_in_its_own_time() -> Message:
             handling.end = math.inf  # the budget says how long a body may take
@@ -168,7 +177,6 @@ class Edge:
                 message["headers"] = [*message["headers"], (b"x-trace-id", trace_id.encode())]
             await send(message)
 
-        started = time.perf_counter()
         # `...` is structlog's word for a field that is not bound; handlers bind the task.
         bound = structlog.contextvars.bind_contextvars(trace_id=trace_id, task=...)
         try:
@@ -205,6 +213,29 @@ class Edge:
             )
         finally:
             structlog.contextvars.reset_contextvars(**bound)
+
+    def at_once(self, request: WholeRequest) -> bool:
+        """Take a request without a task, if what is inside does; it goes on in time."""
+        scope = request.scope
+        if not is_plain(scope) or logging.getLogger().isEnabledFor(logging.DEBUG):
+            return False
+        body = scope[SCOPE_KEY] = self._budget.request()
+        if not takes_at_once(self._app, request):
+            return False
+        started = scope[BEGAN] = time.perf_counter()
+        request.headers.append((b"x-trace-id", _trace_id(scope).encode()))
+        loop = asyncio.get_running_loop()
+        late = loop.call_later(self._answer_seconds, request.go_on)
+
+        def end() -> None:
+            late.cancel()
+            body.end()
+            if request.has_succeeded:
+                seconds = time.perf_counter() - started
+                _request_seconds(_resource(scope), scope["method"], HTTP_200_OK).observe(seconds)
+
+        request.at_end.append(end)
+        return True
 
 
 _WITH_A_JOB = re.compile("(/(?:reports|collection_jobs)/)[^/]+")

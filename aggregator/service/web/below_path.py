@@ -11,6 +11,7 @@ from fastapi import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from aggregator.dap.resources import Resource, path_pattern
+from aggregator.service.web.at_once import WholeRequest, takes_at_once
 from aggregator.service.web.fast_route import OnError
 
 Paths = Callable[[], Awaitable[AbstractSet[str]]]
@@ -47,6 +48,10 @@ class BelowPath:
             if before in paths:
                 scope["path"] = scope["path"][len(before) :]
         await self._app(scope, receive, send)
+
+    def at_once(self, request: WholeRequest) -> bool:
+        """Take a request, if it is below no path."""
+        return not self._before(request.scope["path"]) and takes_at_once(self._app, request)
 
     def _before(self, path: str) -> str:
         """Return the prefix before a resource's own path; empty if there is none."""

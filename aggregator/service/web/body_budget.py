@@ -78,6 +78,19 @@ class BodyBudget:
         self._bodies.discard(body)
         self._give_back(body.held)
 
+    def hold(self, body: "Body", size: int) -> bool:
+        """Take `size` bytes for a body that has come whole; return whether there was room."""
+        if not self._takes(size):
+            return False
+        self._bodies.add(body)
+        return True
+
+    def _takes(self, size: int) -> bool:
+        if size > self._free or self._waiting:
+            return False
+        self._free -= size
+        return True
+
     async def take(self, body: "Body", size: int) -> None:
         """Take `size` bytes of the budget for an incoming body.
 
@@ -85,17 +98,17 @@ class BodyBudget:
             TooManyRequests: They are not available, and no body has to give way.
         """
         is_in_time = True
-        while size > self._free or self._waiting:
+        while not self._takes(size):
             excess = self._excess(body, size)
             is_over = excess[body.task] > 0
             if size <= self._free and not is_over:
+                self._free -= size
                 break
             if self._make_room(body, excess):
                 continue
             if is_over or not is_in_time:
                 raise TooManyRequests("all requests together have too many bytes")
             is_in_time = await self._wait(body, size)
-        self._free -= size
 
     def _excess(self, body: "Body", size: int) -> Counter[TaskId | None]:
         """Return by how much each task exceeds its share if `body` takes `size` bytes more."""
@@ -171,7 +184,7 @@ class Body:
         self._budget = budget
         self._began = 0.0
         self._limit: TimeLimit | None = None  # while it comes
-        self._problem: Problem = BodyTooSlow(f"it must come at {PACE} bytes a second or faster")
+        self._problem: Problem | None = None  # if it had to give way
 
     @property
     def seconds(self) -> float:
@@ -210,6 +223,18 @@ class Body:
         _error: BaseException | None,
         _traceback: TracebackType | None,
     ) -> None:
+        self.end()
+
+    def hold(self, task: TaskId, size: int) -> bool:
+        """Hold `size` bytes, which have all come; return whether there is room for them now."""
+        self.task = task
+        if not self._budget.hold(self, size):
+            return False
+        self.held = size
+        return True
+
+    def end(self) -> None:
+        """Give back its bytes."""
         self._budget.end(self)
 
     async def read(self, request: Request, limit: int) -> bytes:
@@ -234,7 +259,7 @@ class Body:
         with self._limit:
             self._limit.end_in(GRACE_SECONDS)
             return await self._content(request, limit)
-        raise self._problem
+        raise self._problem or BodyTooSlow(f"it must come at {PACE} bytes a second or faster")
 
     async def _content(self, request: Request, limit: int) -> bytes:
         pieces: list[bytes | bytearray] = []

@@ -20,6 +20,7 @@ from starlette.status import HTTP_204_NO_CONTENT
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from aggregator.dap.resources import Resource, path_pattern
+from aggregator.service.web.at_once import WholeRequest, takes_at_once
 from aggregator.service.web.plain_paths import is_plain
 
 ANY_ORIGIN: Final = (b"access-control-allow-origin", b"*")
@@ -68,6 +69,12 @@ class CrossOrigin:
             await send({"type": "http.response.body", "body": b""})
         else:
             await self._app(scope, receive, send_marked)
+
+    def at_once(self, request: WholeRequest) -> bool:
+        """Take a request, if what is inside takes it: no preflight, and no path of another form."""
+        if self._found(request.scope):
+            request.headers += (ANY_ORIGIN, EXPOSED)
+        return request.scope["method"] != "OPTIONS" and takes_at_once(self._app, request)
 
     def _found(self, scope: Scope) -> list[tuple[bytes, bytes]] | None:
         """Return the headers that answer a preflight for the path, if its resource is public."""

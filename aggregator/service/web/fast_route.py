@@ -3,19 +3,16 @@
 The framework's routing, scopes and exception handling take longer than an upload itself. The layer
 outside (`app.Edge`) stays the same, and so does what a handler gets and returns.
 
-Answering in the server's protocol class (`connections`), without a task, a request object and
-futures, would save more of a lone upload (docs/benchmarks.md). We do not: the limits of bodies, the
-deadlines of `Edge` and `body_budget`, the problem documents and the log's lines would have to be
-written a second time there.
+What has come whole may even be answered without a task, if a route says how (`at_once`).
 """
 
 from collections.abc import Awaitable, Callable
-from re import Match
 
 from fastapi import Request, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from aggregator.dap.resources import Resource, path_pattern
+from aggregator.service.web.at_once import REST, AtOnce, WholeRequest, takes_at_once
 
 IS_TOLD_TOGETHER = "is_told_together"
 """Set in a request's scope if one log line tells its outcome together with those of others."""
@@ -28,7 +25,12 @@ class FastRoute:
     """A layer that answers one resource and passes everything else on."""
 
     def __init__(
-        self, app: ASGIApp, resource: Resource, handler: Handler, on_error: OnError
+        self,
+        app: ASGIApp,
+        resource: Resource,
+        handler: Handler,
+        on_error: OnError,
+        at_once: AtOnce | None = None,
     ) -> None:
         """Answer `resource` by `handler`.
 
@@ -37,27 +39,39 @@ class FastRoute:
             resource: The resource.
             handler: Answers a request for it.
             on_error: Answers a request whose handler has failed, or raises.
+            at_once: Takes usual requests that have come whole, if there is a quicker way.
         """
         self._app, self._handler, self._on_error = app, handler, on_error
+        self._at_once = at_once
         self._method, self.path = resource.method, resource.template
         self._pattern = path_pattern(resource.template)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one connection."""
-        found = self._found(scope)
-        if found is None:
+        if not self._is_entered(scope):
             await self._app(scope, receive, send)
             return
-        scope["path_params"] = found.groupdict()
-        scope["route"] = self  # its `path` is a metric's label
         request = Request(scope, receive)
+        handler: Handler = scope.get(REST) or self._handler
         try:
-            response = await self._handler(request)
+            response = await handler(request)
         except Exception as error:  # noqa: BLE001  others are raised again
             response = await self._on_error(request, error)
         await response(scope, receive, send)
 
-    def _found(self, scope: Scope) -> Match[str] | None:
+    def at_once(self, request: WholeRequest) -> bool:
+        """Take a request, if it is for this resource and as usual."""
+        if not self._is_entered(request.scope):
+            return takes_at_once(self._app, request)
+        return self._at_once is not None and self._at_once(request)
+
+    def _is_entered(self, scope: Scope) -> bool:
+        """Note the parts of the path of a request for this resource; return whether it is one."""
         if scope["type"] != "http" or scope["method"] != self._method:
-            return None
-        return self._pattern.fullmatch(scope["path"])
+            return False
+        found = self._pattern.fullmatch(scope["path"])
+        if found is None:
+            return False
+        scope["path_params"] = found.groupdict()
+        scope["route"] = self  # its `path` is a metric's label
+        return True

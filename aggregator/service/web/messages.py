@@ -3,7 +3,7 @@
 The routes come from the table in `dap.resources`, so exactly those resources are served.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
 from functools import lru_cache
 from typing import ClassVar, Protocol, TypeVar
 
@@ -90,6 +90,32 @@ async def read_body(request: Request, message: str, limit: int) -> bytes:
     return await read_bytes(request, limit)
 
 
+def is_plainly(
+    message: str, headers: Iterable[tuple[bytes, bytes]], without: Container[bytes]
+) -> bool:
+    """Return whether a request declares a message in the words of `media_type`, and no coding.
+
+    If not, that says nothing: `read_body` understands other words, too.
+
+    Args:
+        message: The message's name in the media type.
+        headers: The request's, with names in lower case.
+        without: Names of headers that it must not have either.
+    """
+    declared = None
+    for name, value in headers:
+        if name == b"content-type" and declared is None:
+            declared = value
+        elif name in (b"content-type", b"content-encoding") or name in without:
+            return False
+    return declared == _media_type(message)
+
+
+@lru_cache(maxsize=64)
+def _media_type(message: str) -> bytes:
+    return media_type(message).encode()
+
+
 async def read_bytes(request: Request, limit: int) -> bytes:
     """Return the body of a request of any media type.
 
@@ -118,7 +144,7 @@ def task_id_of(request: Request) -> TaskId:
     """
     text = request.path_params["task_id"]  # as `str(task_id)`: there is one for each id
     try:
-        task_id = _task_id(text)
+        task_id = parsed_task_id(text)
     except Abort as error:
         raise UnrecognizedTask("the path holds no task identifier") from error
     request.scope["dap_task_id"] = task_id
@@ -128,7 +154,8 @@ def task_id_of(request: Request) -> TaskId:
 
 
 @lru_cache(maxsize=1024)
-def _task_id(text: str) -> TaskId:
+def parsed_task_id(text: str) -> TaskId:
+    """Return the task that a path names, or raise `Abort`."""
     return TaskId.parse(text)
 
 

@@ -83,7 +83,7 @@ def checked(body: bytes, least: int, terms: UploadTerms = TERMS) -> CheckedUploa
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(upload_checks, "SHORT_BODY", least)
         try:
-            found = check_reports(Moment(terms, Timely(NOW, SKEW, AGE)), body)
+            found = check_reports(Moment(terms, Timely(NOW, SKEW, AGE), 0), body)
         except (DecodeError, MessageTooLarge) as error:
             return str(error)
     return found
@@ -110,7 +110,7 @@ def test_a_report_checked_in_place_is_found_to_be_what_its_reader_says(
 ) -> None:
     body = changed(good()[0], how)
     in_place = checked(body, 10**9)
-    monkeypatch.setattr(upload_checks, "_alone", lambda *_: None)
+    monkeypatch.setattr(upload_checks, "usual_report", lambda *_: None)
     assert alike(in_place) == alike(checked(body, 10**9))
 
 
@@ -123,7 +123,7 @@ def test_a_usual_report_alone_is_checked_in_place(monkeypatch: pytest.MonkeyPatc
 
 def test_a_moment_remembers_only_so_many_times(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upload_checks, "_MOST_TIMES", 3)
-    moment = Moment(TERMS, Timely(NOW, SKEW, AGE))
+    moment = Moment(TERMS, Timely(NOW, SKEW, AGE), 0)
     units = TASK.time(NOW).units
     told = [moment.place(units + number) for number in range(-5, 5)]
     assert [moment.place(units + number) for number in range(-5, 5)] == told
@@ -179,7 +179,7 @@ HALF = 500_000
 
 def checked_at(body: bytes, least_budget: int, *, as_arrays: bool) -> CheckedUpload:
     terms, below = dataclasses.replace(TERMS, task=PAID), Below(least_budget=least_budget)
-    moment = Moment(terms, Timely(NOW, SKEW, AGE), below)
+    moment = Moment(terms, Timely(NOW, SKEW, AGE), 0, below)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(upload_checks, "SHORT_BODY", 0 if as_arrays else 10**9)
         return check_reports(moment, body)
