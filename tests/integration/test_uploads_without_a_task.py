@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from anyio import to_thread
+from structlog.testing import capture_logs
 
 from aggregator.cli.service.running import Answering
 from aggregator.codec import encode
@@ -27,6 +28,7 @@ from aggregator.service.storage.reports.counters import Stage, report_counts
 from aggregator.service.storage.tasks.tasks import end_task
 from aggregator.service.telemetry import metrics
 from aggregator.service.web import app as web_app
+from aggregator.service.web import prompt_connection
 from aggregator.service.web.app import Edge, create_app
 from aggregator.service.web.at_once import WholeRequest
 from aggregator.service.web.body_budget import BodyBudget
@@ -117,6 +119,19 @@ def told(connection: socket.socket, request: bytes = b"") -> Told:
     return Told(answer.status, headers, answer.read())
 
 
+def noted_connections(monkeypatch: pytest.MonkeyPatch) -> list[BoundedConnection]:
+    """Return a list to which each connection will be added."""
+    made: list[BoundedConnection] = []
+    begin = BoundedConnection.connection_made
+
+    def note(connection: BoundedConnection, transport: asyncio.Transport) -> None:
+        begin(connection, transport)
+        made.append(connection)
+
+    monkeypatch.setattr(BoundedConnection, "connection_made", note)
+    return made
+
+
 async def lone(pair: Pair, count: int) -> list[bytes]:
     """Return requests of one report each, of a task that the leader knows."""
     await pair.leader.runtime.upload_terms(TASK_ID)
@@ -153,6 +168,53 @@ async def test_what_comes_whole_is_answered_as_what_comes_in_pieces(
     await to_thread.run_sync(send)
     assert stored(pair)["stored"] == 5
     assert leader.answering.under_way == 0
+
+
+async def test_the_rest_of_a_body_may_come_a_moment_later(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bodies, leader, made = await lone(pair, 2), Leader(pair), noted_connections(monkeypatch)
+    monkeypatch.setattr(prompt_connection, "SOON_SECONDS", 2 * PATIENCE_SECONDS)
+
+    def send() -> None:
+        request, other = map(leader.request, bodies)
+        with leader.served(monkeypatch), closing(leader.connect()) as connection:
+            for missing, part in ((100, request[:-100]), (1, request[-100:-1])):
+                connection.sendall(part)
+                come = len(bodies[0]) - missing
+                wait_until(lambda size=come: bool(made) and made[-1]._body_bytes == size)
+            assert told(connection, request[-1:]).status == 200
+            assert leader.tasks == 0
+            assert made[-1]._soon is None
+            connection.sendall(other[:-1])
+            wait_until(lambda: made[-1]._soon is not None)
+            connection.close()  # before the rest
+            wait_until(lambda: leader.tasks == 1)
+
+    with capture_logs() as lines:
+        await to_thread.run_sync(send)
+        wait_until(lambda: leader.answering.under_way == 0)
+    assert [line["event"] for line in lines if "cut off" in str(line["event"])] == [
+        "request cut off"
+    ]
+    assert stored(pair) == {"stored": 1}
+
+
+@pytest.mark.parametrize("more", ["expect: 100-continue", "transfer-encoding: chunked", "x: y"])
+async def test_a_task_waits_at_once_for_what_may_be_long_or_is_asked_for(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, more: str
+) -> None:
+    (body,), leader = await lone(pair, 1), Leader(pair)
+    monkeypatch.setattr(prompt_connection, "SOON_SECONDS", 2 * PATIENCE_SECONDS)
+    body = body if more != "x: y" else body * 100
+
+    def send() -> None:
+        request = leader.request(body, more)
+        with leader.served(monkeypatch), closing(leader.connect()) as connection:
+            connection.sendall(request[: -len(body) // 2])
+            wait_until(lambda: leader.tasks == 1)
+
+    await to_thread.run_sync(send)
 
 
 async def test_it_has_a_trace_is_measured_and_leaves_nothing_to_the_collector_of_garbage(
@@ -409,14 +471,7 @@ async def test_a_connection_that_is_told_to_stop_answers_what_it_has_taken(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (body,), leader = await lone(pair, 1), Leader(pair)
-    made: list[BoundedConnection] = []
-    begin = BoundedConnection.connection_made
-
-    def note(connection: BoundedConnection, transport: asyncio.Transport) -> None:
-        made.append(connection)
-        begin(connection, transport)
-
-    monkeypatch.setattr(BoundedConnection, "connection_made", note)
+    made = noted_connections(monkeypatch)
 
     def send() -> None:
         held = Held(pair)

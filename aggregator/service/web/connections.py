@@ -8,20 +8,17 @@ number of connections. `web.body_budget` bounds the bodies. Nobody keeps a slot 
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, ClassVar, Self
+from collections.abc import Sequence
+from typing import ClassVar, Self
 
 from typing_extensions import override
-from uvicorn._types import ASGI3Application
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from aggregator.service.telemetry.lines import log
 from aggregator.service.web.addresses import forwarded_for, is_trusted_proxy, sharing
-from aggregator.service.web.at_once import Header, WholeRequest, takes_at_once
 from aggregator.service.web.body_budget import IS_WHOLE
 from aggregator.service.web.cross_origin import ANY_ORIGIN, EXPOSED
 from aggregator.service.web.descriptors import SHORTAGE, is_high
+from aggregator.service.web.prompt_connection import PromptConnection
 
 MAX_HEADER_BYTES = 16 * 2**10
 """The most bytes of a request line with headers, and of a body's framing beyond the body itself."""
@@ -59,7 +56,7 @@ UNCERTIFIED = "prio.uncertified"
 """The key in a request's scope of whether its caller was asked for a certificate and has none."""
 
 
-class BoundedConnection(HttpToolsProtocol):
+class BoundedConnection(PromptConnection):
     """One connection; `limited_to` makes the class to give to a server.
 
     Attributes:
@@ -100,7 +97,6 @@ class BoundedConnection(HttpToolsProtocol):
         self._is_answering = False
         self._is_body_coming = False
         self._timer: asyncio.TimerHandle | None = None
-        self._begun: tuple[RequestResponseCycle, ASGI3Application] | None = None
         self._is_short = self.minds_shortage and _is_short(transport)
         if (self._is_proxy and self._may_wait()) or self._has_room():
             self._arm(HEADER_SECONDS)
@@ -217,36 +213,6 @@ class BoundedConnection(HttpToolsProtocol):
         super().data_received(data)
         if self._frame_bytes > MAX_HEADER_BYTES + self._body_bytes:
             self._exceed()
-        if self._begun is not None:
-            begun, self._begun = self._begun, None
-            if not self._is_taken_at_once(*begun):
-                super()._start_asgi_task(*begun)
-
-    @override
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
-        """Begin to answer once all bytes that have come are read."""
-        self._begun = cycle, app
-
-    def _is_taken_at_once(self, cycle: RequestResponseCycle, app: ASGI3Application) -> bool:
-        """Return whether the application takes a request without a task (`at_once`)."""
-        if cycle.more_body or cycle.waiting_for_100_continue or not self._is_whole():
-            return False
-        scope: Any = self.scope
-        request = WholeRequest(
-            scope, bytes(cycle.body), partial(_answer, cycle), partial(self._go_on, cycle, app)
-        )
-        return takes_at_once(self.config.app, request)
-
-    def _go_on(
-        self, cycle: RequestResponseCycle, app: ASGI3Application, end: Callable[[], None]
-    ) -> None:
-        async def answer(*asked: Any) -> None:  # noqa: ANN401  as uvicorn calls it
-            try:
-                await app(*asked)
-            finally:
-                end()
-
-        super()._start_asgi_task(cycle, answer)
 
     @override
     def on_message_begin(self) -> None:
@@ -369,29 +335,6 @@ class BoundedConnection(HttpToolsProtocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-
-def _answer(cycle: RequestResponseCycle, headers: list[Header]) -> bool:
-    """Answer with a success without a body, unless the peer must read earlier answers first."""
-    if cycle.flow.write_paused:
-        return False
-    _send(cycle, {"type": "http.response.start", "status": 200, "headers": headers})
-    _send(cycle, {"type": "http.response.body"})
-    cycle.on_response = _nothing  # as after a task: else the connection would keep itself alive
-    return True
-
-
-def _send(cycle: RequestResponseCycle, message: Any) -> None:  # noqa: ANN401  as uvicorn calls it
-    """Send a message that need not wait; end the connection if it would have to."""
-    try:
-        cycle.send(message).send(None)
-    except StopIteration:
-        return
-    cycle.transport.abort()  # the peer has stopped reading right now
-
-
-def _nothing() -> None:
-    pass
 
 
 def _is_short(transport: asyncio.Transport) -> bool:
