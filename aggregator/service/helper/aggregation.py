@@ -12,6 +12,7 @@ import dataclasses
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import Context
 from functools import partial
 
 from aggregator.dap.hpke import HpkeKeypair
@@ -151,7 +152,9 @@ class AggregationJobs:
         # Not cancelled once begun: a leader that was told to come again finds the answer.
         return await self._runtime.verify(asked.served.task, init, store)
 
-    def _answer_some(self, some: Sequence["_Asked"]) -> list[AnsweredJob | DeferredJob | None]:
+    def _answer_some(
+        self, some: Sequence["_Asked"], contexts: Sequence[Context]
+    ) -> list[AnsweredJob | DeferredJob | None]:
         """Do the same for several requests that are not answered yet."""
         database = self._runtime.database
         are_new, keys = database.read_sync(
@@ -161,16 +164,18 @@ class AggregationJobs:
         keypairs = self._runtime.keypairs_of(keys)
 
         def begin(asked: _Asked) -> Callable[[Transaction], AnsweredJob | DeferredJob]:
-            init, commit = self._work(asked, keypairs, asked.find)
-            return partial(commit, self._runtime.verify_here(asked.served.task, init))
+            work, commit = self._work(asked, keypairs, asked.find)
+            init = self._runtime.verify_here(asked.served.task, work)
+            note(reports=len(init.ids))
+            return partial(commit, init)
 
         return store_together(
             database,
             "commit aggregation job",
             [each.task_id for each in some],
             [
-                attempt(partial(begin, each)) if is_new else None
-                for each, is_new in zip(some, are_new, strict=True)
+                attempt(partial(begin, each), context) if is_new else None
+                for each, is_new, context in zip(some, are_new, contexts, strict=True)
             ],
         )
 

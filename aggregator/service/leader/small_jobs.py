@@ -1,6 +1,7 @@
 """Small aggregation jobs, of one task or many, whose steps are done together."""
 
 from collections.abc import Callable, Sequence
+from contextvars import Context
 from functools import partial
 from typing import TypeAlias
 
@@ -22,6 +23,7 @@ from aggregator.service.storage.jobs.aggregation_jobs import AggregationJob
 from aggregator.service.storage.jobs.leases import Lease, Leased
 from aggregator.service.storage.reports.claims import JobReports
 from aggregator.service.storage.tasks.hpke_keys import HpkeKey, list_hpke_keys
+from aggregator.service.telemetry.tracing import note
 
 _Read: TypeAlias = tuple[ServedTask, JobReports]
 _Answered: TypeAlias = tuple[Leased[AggregationJob], Request, bytes]
@@ -45,7 +47,9 @@ class SmallJobs:
         """Return whether a job is one; what reads bodies over a network would hold up others."""
         return job.stored_bytes <= SMALL_BYTES and not self._runtime.database.has_objects
 
-    def _begin(self, some: Sequence[Leased[AggregationJob]]) -> list[Begun | None]:
+    def _begin(
+        self, some: Sequence[Leased[AggregationJob]], contexts: Sequence[Context]
+    ) -> list[Begun | None]:
         now, skew = self._runtime.clock.now(), self._runtime.clock_skew_seconds
 
         def read(tx: Transaction) -> tuple[list[HpkeKey], list[_Read | None]]:
@@ -59,6 +63,7 @@ class SmallJobs:
             if read is None or read[1].has_twins or read[1].were_unreadable:
                 return None
             served, stored = read
+            note(reports=len(stored))
             work = partial(begin_job, served, keypairs, stored, now, skew)
             begun = self._runtime.verify_here(served.task, work)
             return None if begun.later else partial(store_begun, lease=lease, begun=begun)
@@ -68,12 +73,12 @@ class SmallJobs:
             "store aggregation request",
             [each.job.task_id for each in some],
             [
-                attempt(partial(begin, each.lease, read))
-                for each, read in zip(some, found, strict=True)
+                attempt(partial(begin, each.lease, read), context)
+                for each, read, context in zip(some, found, contexts, strict=True)
             ],
         )
 
-    def _end(self, some: Sequence[_Answered]) -> list[Ended | None]:
+    def _end(self, some: Sequence[_Answered], contexts: Sequence[Context]) -> list[Ended | None]:
         def end(
             lease: Lease, request: Request, answer: bytes
         ) -> Callable[[Transaction], Ended] | None:
@@ -90,7 +95,7 @@ class SmallJobs:
             "finish aggregation job",
             [leased.job.task_id for leased, _, _ in some],
             [
-                attempt(partial(end, leased.lease, request, answer))
-                for leased, request, answer in some
+                attempt(partial(end, leased.lease, request, answer), context)
+                for (leased, request, answer), context in zip(some, contexts, strict=True)
             ],
         )

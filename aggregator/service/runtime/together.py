@@ -9,7 +9,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from contextvars import Context
+from contextvars import Context, copy_context
 from typing import Generic, TypeVar
 
 import anyio
@@ -34,8 +34,13 @@ MOST = 16
 class Together(Generic[A, R]):
     """Gathers small jobs, or what is left to do of them, while others are being done."""
 
-    def __init__(self, work: Callable[[Sequence[A]], Sequence[R | None]]) -> None:
-        """Do them by `work`, in a thread; it returns None for each that must be done alone."""
+    def __init__(
+        self, work: Callable[[Sequence[A], Sequence[Context]], Sequence[R | None]]
+    ) -> None:
+        """Do them by `work`, in a thread, given the context of each for its log lines and spans.
+
+        It returns None for each that must be done alone.
+        """
         self._work = work
         self._waiting: FairQueue[_Place[A, R]] = FairQueue()
         self._is_busy = False
@@ -77,8 +82,7 @@ class Together(Generic[A, R]):
             if len(group) == 1:
                 first.result = await alone()
                 return
-            items = [each.item for each in group]
-            for each, result in zip(group, await in_thread(self._apart, items), strict=True):
+            for each, result in zip(group, await in_thread(self._apart, group), strict=True):
                 each.result = result
         finally:
             for each in group:
@@ -86,12 +90,13 @@ class Together(Generic[A, R]):
                 each.wake()
             self._hand_on()
 
-    def _apart(self, items: Sequence[A]) -> Sequence[R | None]:
-        """Do some items in a context of its own: log lines and spans there are of no single job."""
+    def _apart(self, group: Sequence["_Place[A, R]"]) -> Sequence[R | None]:
+        """Do some items; what is of no single job is in a context of its own."""
+        items, contexts = [each.item for each in group], [each.context for each in group]
         try:
-            return Context().run(self._work, items)
+            return Context().run(self._work, items, contexts)
         except AggregatorError:
-            return [None] * len(items)
+            return [None] * len(group)
 
     def _hand_on(self) -> None:
         self._is_busy = bool(self._waiting)
@@ -104,6 +109,7 @@ class _Place(Generic[A, R]):
 
     def __init__(self, item: A) -> None:
         self.item = item
+        self.context = copy_context()
         self.is_done = False
         self.result: R | None = None
         self.woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -113,10 +119,10 @@ class _Place(Generic[A, R]):
             self.woken.set_result(None)
 
 
-def attempt(work: Callable[[], R]) -> R | None:
+def attempt(work: Callable[[], R], context: Context | None = None) -> R | None:
     """Return `work()`, or None if it fails; then it is done again alone, which says why."""
     try:
-        return work()
+        return work() if context is None else context.run(work)
     except Exception:  # noqa: BLE001  as above
         return None
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from contextvars import Context, ContextVar
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from tests.support.patience import PATIENCE_SECONDS
 from tests.support.store import make_store
 
 A, B = b"\x01" * 32, b"\x02" * 32
+NUMBER: ContextVar[int] = ContextVar("number")
 
 
 class Bench:
@@ -28,8 +30,9 @@ class Bench:
         self.together: Together[int, int] = Together(self._work)
         self.done: dict[int, int] = {}
 
-    def _work(self, items: Sequence[int]) -> list[int | None]:
+    def _work(self, items: Sequence[int], contexts: Sequence[Context]) -> list[int | None]:
         self.groups.append([*items])
+        assert [each[NUMBER] for each in contexts] == self.groups[-1]
         return [None if item % 2 else 2 * item for item in items]
 
     async def put(self, item: int) -> None:
@@ -40,6 +43,7 @@ class Bench:
                 raise StoreError("thirteen")
             return 2 * item
 
+        NUMBER.set(item)
         self.done[item] = await self.together.run(b"%d" % (item % 3), item, alone)
 
     async def put_all(self, *items: int) -> None:
