@@ -110,7 +110,7 @@ def limit_of(services: Processes) -> int:
 
 def test_a_soft_limit_is_raised_to_what_the_bounds_need(tmp_path: Path) -> None:
     with started(tmp_path, "-Sn 256") as services:
-        assert limit_of(services) == needed(512, 20) + BURST
+        assert limit_of(services) == needed(512, 36) + BURST
         with silence(services):
             assert_well(services, 5)
         assert lines(services, "descriptors") == []
@@ -126,13 +126,13 @@ def test_below_a_low_hard_limit_fewer_connections_are_taken_and_that_is_said_onc
     program = ("env", *PRIO)
     with Processes(tmp_path) as services:
         services.started_as = subprocess.Popen
-        services.programs["leader"] = ("sh", "-c", 'ulimit -n 200; exec "$0" "$@"', *program)
+        services.programs["leader"] = ("sh", "-c", 'ulimit -n 240; exec "$0" "$@"', *program)
         services.commands["leader"] = ("leader", "serve")
         services.options["leader"] = (f"--processes={processes}",)
         services.make_task("task", *NEW_TASK, *BATCH)
         services.start("leader")
         (said,) = lines(services, "fewer connections")
-        assert f"'connections': {fitting(512, 20, 200)}" in said
+        assert f"'connections': {fitting(512, 36, 240)}" in said
         began = time.monotonic()
         with silence(services):
             services.start("helper")
@@ -145,7 +145,7 @@ def test_below_a_low_hard_limit_fewer_connections_are_taken_and_that_is_said_onc
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_limit_that_leaves_hardly_a_connection_is_refused(tmp_path: Path, processes: int) -> None:
     with Processes(tmp_path) as services:
-        least = needed(16, 20)
+        least = needed(16, 36)
         command = [*PRIO, *LEADER, f"--processes={processes}"]
         done = subprocess.run(  # noqa: S603  our own command
             [

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from contextvars import Context, copy_context
+from functools import partial
 from typing import Generic, TypeVar
 
 import anyio
@@ -151,12 +152,13 @@ def store_together(
             before[task_id] += 1
     results: list[R | None] = [None] * len(works)
     for of_task in rounds.values():
-        some = [of_task[task_id] for task_id in sorted(of_task)]
+        places, some = zip(*(of_task[task_id] for task_id in sorted(of_task)), strict=True)
         with suppress(AggregatorError):
-            done = database.run_sync(
-                name,
-                lambda tx, some=some: [work(tx) for _, work in some],  # type: ignore[misc]
-            )
-            for (place, _), result in zip(some, done, strict=True):
+            done = database.run_sync(name, partial(_all, some))
+            for place, result in zip(places, done, strict=True):
                 results[place] = result
     return results
+
+
+def _all(some: Sequence[Callable[[Transaction], R]], tx: Transaction) -> list[R]:
+    return [work(tx) for work in some]
