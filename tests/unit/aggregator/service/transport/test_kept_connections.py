@@ -286,7 +286,8 @@ async def test_whoever_is_cancelled_closes_all_old_connections_first(
         monkeypatch.setattr(kept_connections, "KEPT_SECONDS", 0.0)
         with anyio.CancelScope() as scope:
             scope.cancel()
-            await http._transport._connection(httpx.URL(server.url), 1)  # type: ignore[attr-defined]
+            transport = http._transport
+            await transport._connection(httpx.URL(server.url), 1)  # type: ignore[attr-defined]  # its own
         assert len(idle) == server.connections
         assert not any(each.is_silent for each in idle)
 
