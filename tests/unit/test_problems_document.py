@@ -105,7 +105,7 @@ COMPARED: dict[str, dict[str, str | None]] = {
     },
     "NameTaken": {
         "service/helper/aggregate_shares.py check": _NAME,
-        "service/helper/aggregation.py _found": _NAME,
+        "service/helper/aggregation.py find": _NAME,
         "service/leader/routes.py _named_job": _NAME,
     },
     "NotNamedByCaller": {"service/web/aggregators.py _named": "a `PUT` where the server names"},

@@ -156,7 +156,8 @@ NEEDED_FOR_READING: dict[str, set[str]] = {
 errors of a survey, and what encrypts a task's secrets and decrypts those that a status proves
 readable; else the store."""
 
-MOST_MODULES_OF_READING = 650
+MOST_MODULES_OF_READING = 450
+"""Of Python and of libraries; ours are small, and to split one costs nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -219,5 +220,5 @@ def test_a_command_that_reads_or_adds_a_task_loads_nothing_that_computes_or_serv
     assert "aggregator.protocol.task" in loaded
     needed = [names for start, names in NEEDED_FOR_READING.items() if command.startswith(start)]
     assert loaded & HEAVY == (needed[0] if needed else {"sqlalchemy"})
-    assert len(loaded) < MOST_MODULES_OF_READING
+    assert sum(not name.startswith("aggregator") for name in loaded) < MOST_MODULES_OF_READING
     assert "collections:0" in loaded
