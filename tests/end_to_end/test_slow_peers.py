@@ -64,6 +64,13 @@ def test_a_helper_that_drips_is_asked_by_one_of_its_many_jobs_at_a_time(tmp_path
         processes.start("helper", "leader")
         processes.prio("upload", slow_task, *("1" for _ in range(40)))
         slow.wait_for_calls(4)
+
+        def is_asked_by_one() -> bool:  # several may have begun before the first had no answer
+            before = slow.calls
+            time.sleep(2.5)
+            return slow.calls - before <= 1
+
+        wait_until(is_asked_by_one)
         began = time.monotonic()
         before = slow.calls
         processes.prio("upload", task, *("1" for _ in range(20)))
