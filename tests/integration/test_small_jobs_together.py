@@ -5,12 +5,16 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from types import ModuleType
 
+import anyio
 import pytest
 from sqlalchemy import select, update
 
 from aggregator.dap.ids import TaskId
+from aggregator.dap.problems import NameTaken
+from aggregator.protocol.reports import MAX_AGE_SECONDS
 from aggregator.protocol.task import Task
 from aggregator.service.helper import aggregation
+from aggregator.service.helper.aggregation import AggregationJobs
 from aggregator.service.leader import job_driver, small_jobs
 from aggregator.service.runtime import ServedTask
 from aggregator.service.storage.engine import tables
@@ -173,3 +177,32 @@ async def test_each_report_counts_once_whenever_a_party_dies(
     await work(pair)
     assert deaths
     assert await aggregated(pair) == ALL
+
+
+@pytest.mark.parametrize("is_before", [True, False], ids=["before", "beside"])
+async def test_a_request_named_as_another_costs_no_others_their_transaction(
+    pair: Pair, *, is_before: bool
+) -> None:
+    jobs = AggregationJobs(pair.helper.runtime, MAX_AGE_SECONDS)
+    refused: list[int] = []
+
+    async def ask(served: ServedTask, body: bytes, number: int) -> None:
+        try:
+            await jobs.answer(served, body, bytes([number]) * 16)
+        except NameTaken:
+            refused.append(number)
+
+    async def asked(task: Task, number: int) -> tuple[ServedTask, bytes, int]:
+        body = await pair.job(await pair.reports([1], task=task), task=task)
+        return await pair.helper.runtime.task(task.task_id), body, number
+
+    if is_before:
+        await ask(*await asked(TASKS[0], 2))
+    numbers = [0, 1, 2, 3, 4] if is_before else [0, 2, 2, 3, 4]
+    requests = [await asked(*each) for each in zip(TASKS, numbers, strict=True)]
+    names = committed(pair.helper)
+    async with anyio.create_task_group() as group:
+        for each in requests:
+            group.start_soon(ask, *each)
+    assert refused == [2]
+    assert names["commit aggregation job"] == 1

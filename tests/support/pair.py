@@ -352,11 +352,12 @@ class Pair:
         seconds: int = NOW,
         extensions: Extensions = (),
         key_id: int = 0,
+        task: Task | None = None,
     ) -> bytes:
         """Return the encoded request of a leader that has these reports, stored or not."""
-        key = VerificationKey(key_id, VERIFY_KEY)
-        keypairs, stored = await self.leader.runtime.keypairs(), columns(self.task, reports)
-        init = leader_init(self.task, key, keypairs, stored, seconds, extensions=extensions)
+        task, key = task or self.task, VerificationKey(key_id, VERIFY_KEY)
+        keypairs, stored = await self.leader.runtime.keypairs(), columns(task, reports)
+        init = leader_init(task, key, keypairs, stored, seconds, extensions=extensions)
         assert init.request is not None
         return init.request
 

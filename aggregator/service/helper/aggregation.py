@@ -162,6 +162,7 @@ class AggregationJobs:
             lambda tx: ([attempt(partial(each.is_new, tx)) for each in some], list_hpke_keys(tx)),
         )
         keypairs = self._runtime.keypairs_of(keys)
+        first_named = {each.job_id: each for each in reversed(some)}  # only one gets its name
 
         def begin(asked: _Asked) -> Callable[[Transaction], AnsweredJob | DeferredJob]:
             work, commit = self._work(asked, keypairs, asked.find)
@@ -174,7 +175,9 @@ class AggregationJobs:
             "commit aggregation job",
             [each.task_id for each in some],
             [
-                attempt(partial(begin, each), context) if is_new else None
+                attempt(partial(begin, each), context)
+                if is_new and (each.job_id is None or first_named[each.job_id] is each)
+                else None
                 for each, is_new, context in zip(some, are_new, contexts, strict=True)
             ],
         )
