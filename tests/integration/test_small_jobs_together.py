@@ -86,9 +86,25 @@ async def test_jobs_of_several_tasks_begin_in_one_transaction(pair: Pair) -> Non
     assert await aggregated(pair) == ALL
 
 
+def is_of_other(*given: object) -> bool:
+    """Return whether a step of a job, called with these, is of `OTHER`."""
+    for each in given:
+        task = getattr(getattr(each, "served", getattr(each, "verified", each)), "task", each)
+        if isinstance(task, Task):
+            return task.task_id.value == OTHER
+    return False
+
+
 @pytest.mark.parametrize(
     ("where", "name"),
-    [(small_jobs, "begin_job"), (small_jobs, "finish_job"), (aggregation, "helper_init")],
+    [
+        (small_jobs, "begin_job"),
+        (small_jobs, "store_begun"),
+        (small_jobs, "finish_job"),
+        (small_jobs, "commit_job"),
+        (aggregation, "helper_init"),
+        (aggregation, "aggregate_verified"),
+    ],
 )
 async def test_what_fails_beside_others_is_done_again_alone(
     pair: Pair, monkeypatch: pytest.MonkeyPatch, where: ModuleType, name: str
@@ -96,15 +112,15 @@ async def test_what_fails_beside_others_is_done_again_alone(
     usual = getattr(where, name)
     failures: list[str] = []
 
-    def fail_once(first: ServedTask | Task, *others: object) -> object:
-        task = first.task if isinstance(first, ServedTask) else first
-        if task.task_id.value == OTHER and not failures:
+    def fail_once(*given: object, **named: object) -> object:
+        if is_of_other(*given, *named.values()) and not failures:
             failures.append(name)
             raise RuntimeError("a fault of ours")
-        return usual(first, *others)
+        return usual(*given, **named)
 
     monkeypatch.setattr(where, name, fail_once)
-    await work(pair)
+    await pair.work()
+    assert failures
     assert await aggregated(pair) == ALL
 
 

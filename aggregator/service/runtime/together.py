@@ -8,7 +8,6 @@ smoothly is done again alone, as it would have been without the others, and that
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from contextvars import Context, copy_context
 from functools import partial
 from typing import Generic, TypeVar
@@ -16,7 +15,6 @@ from typing import Generic, TypeVar
 import anyio
 import anyio.lowlevel
 
-from aggregator.errors import AggregatorError
 from aggregator.failures import in_thread
 from aggregator.service.runtime.fair_queue import FairQueue
 from aggregator.service.storage.engine.database import Database
@@ -94,10 +92,8 @@ class Together(Generic[A, R]):
     def _apart(self, group: Sequence["_Place[A, R]"]) -> Sequence[R | None]:
         """Do some items; what is of no single job is in a context of its own."""
         items, contexts = [each.item for each in group], [each.context for each in group]
-        try:
-            return Context().run(self._work, items, contexts)
-        except AggregatorError:
-            return [None] * len(group)
+        done = attempt(partial(self._work, items, contexts), Context())
+        return [None] * len(group) if done is None else done
 
     def _hand_on(self) -> None:
         self._is_busy = bool(self._waiting)
@@ -153,8 +149,8 @@ def store_together(
     results: list[R | None] = [None] * len(works)
     for of_task in rounds.values():
         places, some = zip(*(of_task[task_id] for task_id in sorted(of_task)), strict=True)
-        with suppress(AggregatorError):
-            done = database.run_sync(name, partial(_all, some))
+        done = attempt(partial(database.run_sync, name, partial(_all, some)))
+        if done is not None:
             for place, result in zip(places, done, strict=True):
                 results[place] = result
     return results

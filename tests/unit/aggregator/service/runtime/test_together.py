@@ -153,9 +153,12 @@ def test_works_of_several_tasks_are_one_transaction_in_the_order_of_their_tasks(
     assert third is not first  # another one of the same task
 
 
-def test_if_one_work_fails_none_of_its_transaction_is_stored(store: Database) -> None:
+@pytest.mark.parametrize("error", [StoreError("no"), MemoryError()])
+def test_if_one_work_fails_none_of_its_transaction_is_stored(
+    store: Database, error: Exception
+) -> None:
     def refuse(tx: Transaction) -> int:
-        raise tx.refuse(StoreError("no"))
+        raise tx.refuse(error)
 
     assert store_together(store, "test", [A, B], [lambda _: 1, refuse]) == [None, None]
     assert store_together(store, "test", [A, B], [None, lambda _: 1]) == [None, 1]
