@@ -249,6 +249,25 @@ async def test_it_has_a_trace_is_measured_and_leaves_nothing_to_the_collector_of
     assert left == []
 
 
+async def test_an_idle_connection_keeps_nothing_of_what_was_answered(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bodies, leader, made = await lone(pair, 1), Leader(pair), noted_connections(monkeypatch)
+
+    gc.collect()
+
+    def send() -> None:
+        request = leader.request(bodies[0])
+        with leader.served(monkeypatch), closing(leader.connect()) as connection:
+            for tasks in (0, 1):  # the second time the report is not new
+                assert told(connection, request).status == 200
+                assert leader.tasks == tasks
+                wait_until(lambda: not made[-1].cycle.body)
+                wait_until(lambda: not any(isinstance(each, Upload) for each in gc.get_objects()))
+
+    await to_thread.run_sync(send)
+
+
 async def test_what_is_not_as_usual_is_answered_as_ever(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,7 +52,8 @@ class FastRoute:
             await self._app(scope, receive, send)
             return
         request = Request(scope, receive)
-        handler: Handler = scope.get(REST) or self._handler
+        # Taken out: the connection keeps the scope, and this has the body.
+        handler: Handler = scope.pop(REST, None) or self._handler
         try:
             response = await handler(request)
         except Exception as error:  # noqa: BLE001  others are raised again

@@ -78,7 +78,10 @@ class PromptConnection(HttpToolsProtocol):
         request = WholeRequest(
             scope, bytes(cycle.body), partial(_answer, cycle), partial(self._go_on, cycle, app)
         )
-        return takes_at_once(self.config.app, request)
+        is_taken = takes_at_once(self.config.app, request)
+        if is_taken:
+            cycle.body = bytearray()  # as if read: else an idle connection would keep it
+        return is_taken
 
     def _go_on(
         self, cycle: RequestResponseCycle, app: ASGI3Application, end: Callable[[], None]
