@@ -6,7 +6,7 @@ import socket
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from http.client import HTTPResponse
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -375,6 +375,33 @@ async def test_what_the_store_fails_is_answered_as_ever(
     assert stored(pair) == {"stored": 2}
 
 
+async def test_a_fault_of_ours_before_it_is_taken_sends_it_the_long_way(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bodies, budget = await lone(pair, 1), BodyBudget(2**20)
+    monkeypatch.setattr(web_app, "BodyBudget", lambda _: budget)
+    leader = Leader(pair)
+
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(leader.uploads, "begin", fail)
+
+    def send() -> None:
+        with leader.served(monkeypatch):
+            assert leader.ask(leader.request(bodies[0])).status == 200
+            assert leader.tasks == 1
+            wait_until(lambda: leader.answering.under_way == 0)
+
+    with capture_logs() as lines:
+        await to_thread.run_sync(send)
+    assert [line["event"] for line in lines if line["log_level"] == "error"] == [
+        "request not taken"
+    ]
+    assert stored(pair) == {"stored": 1}
+    assert budget._free == budget._budget
+
+
 class Held:
     """A leader whose transactions of uploads wait."""
 
@@ -506,3 +533,33 @@ async def test_a_connection_that_is_told_to_stop_answers_what_it_has_taken(
 
     await to_thread.run_sync(send)
     assert stored(pair) == {"stored": 1}
+
+
+async def test_a_fault_while_one_is_answered_keeps_no_other_waiting(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bodies, leader = await lone(pair, 4), Leader(pair)
+    usual, failed = WholeRequest.succeed, list[bytes]()
+
+    def succeed(request: WholeRequest) -> None:
+        if request.body == bodies[1]:
+            failed.append(request.body)
+            raise MemoryError
+        usual(request)
+
+    def send() -> None:
+        held = Held(pair)
+        with leader.served(monkeypatch), ExitStack() as open_ones:
+            asking = [open_ones.enter_context(closing(leader.connect())) for _ in bodies]
+            for number, (connection, body) in enumerate(zip(asking, bodies, strict=True)):
+                connection.sendall(leader.request(body))
+                wait_until(lambda most=number: leader.answering.under_way > most)
+                assert held.begun.wait(PATIENCE_SECONDS)
+            held.released.set()
+            for connection in (asking[0], *asking[2:]):
+                assert told(connection).status == 200
+            assert (leader.tasks, failed) == (0, [bodies[1]])
+
+    monkeypatch.setattr(WholeRequest, "succeed", succeed)
+    await to_thread.run_sync(send)
+    assert stored(pair) == {"stored": 4}

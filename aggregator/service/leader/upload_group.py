@@ -24,6 +24,7 @@ from aggregator.service.storage.reports.past_units import past_before
 from aggregator.service.storage.reports.permits import Presented, spend
 from aggregator.service.storage.reports.reports import Arriving, Over, begin_to_put, put_reports
 from aggregator.service.storage.tasks.version import SettingsChanged, settings_version
+from aggregator.service.telemetry.lines import log
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -75,7 +76,10 @@ class Upload:
         """Wake its caller, if it waits."""
         then, self.then = self.then, None
         if then is not None:
-            then()
+            try:
+                then()
+            except Exception as error:  # of one connection: the others of the group are told, too
+                log.exception("upload not answered", exc_info=error)
         if self._wakes is not None and not self._wakes.done():
             self._wakes.set_result(None)
 

@@ -220,7 +220,13 @@ class Edge:
         if not is_plain(scope) or logging.getLogger().isEnabledFor(logging.DEBUG):
             return False
         body = scope[SCOPE_KEY] = self._budget.request()
-        if not takes_at_once(self._app, request):
+        try:
+            if not takes_at_once(self._app, request):
+                return False
+        except Exception as error:  # the long way answers it, whatever this was
+            log.exception("request not taken", exc_info=error, path=_shown(scope["path"]))
+            let_go(error)
+            body.end()
             return False
         started = scope[BEGAN] = time.perf_counter()
         request.headers.append((b"x-trace-id", _trace_id(scope).encode()))
