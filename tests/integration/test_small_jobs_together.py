@@ -1,9 +1,11 @@
 """Small jobs of many tasks share transactions, and what befalls one touches no other."""
 
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from contextvars import Context
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import anyio
 import pytest
@@ -222,3 +224,34 @@ async def test_a_request_named_as_another_costs_no_others_their_transaction(
             group.start_soon(ask, *each)
     assert refused == [2]
     assert names["commit aggregation job"] == 1
+
+
+async def test_a_job_of_long_vectors_is_not_small_at_the_helper_either(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its request is short, but to verify it takes as long as the leader's shares are."""
+    vdaf = {"type": "Prio3Histogram", "length": 1000, "chunk_length": 32}
+    long = [make_task(vdaf=vdaf, id=str(TaskId(bytes([number]) * 32))) for number in (11, 12)]
+    await pair.provision(*long)
+    jobs = AggregationJobs(pair.helper.runtime, MAX_AGE_SECONDS)
+    together: list[int] = []
+    usual = jobs._small._work
+
+    def work(some: Sequence[Any], contexts: Sequence[Context]) -> Sequence[Any]:
+        together.append(len(some))
+        return usual(some, contexts)
+
+    monkeypatch.setattr(jobs._small, "_work", work)
+    for tasks, groups in ((TASKS[:2], [2]), (long, [])):
+        requests = [
+            (await pair.helper.runtime.task(task.task_id), await pair.job(reports, task=task))
+            for task in tasks
+            for reports in (await pair.reports([1, 1], task=task),)
+        ]
+        largest = max(len(body) for _, body in requests)
+        monkeypatch.setattr(aggregation, "SMALL_BYTES", 2 * largest)
+        async with anyio.create_task_group() as group:
+            for each in requests:
+                group.start_soon(jobs.answer, *each)
+        assert together == groups
+        together.clear()

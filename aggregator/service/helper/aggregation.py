@@ -95,8 +95,7 @@ class AggregationJobs:
             )
             return found or await self._answer(asked, self._runtime.keypairs_of(keys), asked.find)
 
-        # Permits are spent in the order of their domains, not of their tasks.
-        if len(body) <= SMALL_BYTES and served.task.permits is None:
+        if asked.is_small:
             return await self._small.run(asked.task_id, asked, alone)
         return await alone()
 
@@ -240,6 +239,18 @@ class _Asked:
     def task_id(self) -> bytes:
         """The id of its task."""
         return self.served.task.task_id.value
+
+    @property
+    def is_small(self) -> bool:
+        """Whether others may wait for it in one thread, as they may for the leader's half of it.
+
+        Our shares of long vectors are short seeds: what they take is as long as the leader's.
+        """
+        if self.served.task.permits is not None:
+            return False  # permits are spent in the order of their domains, not of their tasks
+        sizes = report_sizes(self.served.task)
+        uploaded = sizes.most_reports_in(self.body) * sizes.report_of(0, 0)
+        return max(len(self.body), uploaded) <= SMALL_BYTES
 
     def find(self, tx: Transaction) -> AnsweredJob | DeferredJob | None:
         """Return its job, under whichever name; or refuse a name that is in use."""
