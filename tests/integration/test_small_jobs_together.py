@@ -20,6 +20,7 @@ from aggregator.service.helper.aggregation import AggregationJobs
 from aggregator.service.leader import job_driver, small_jobs
 from aggregator.service.runtime import ServedTask
 from aggregator.service.storage.engine import tables
+from aggregator.service.storage.engine.backends import Unreachable
 from aggregator.service.storage.reports.counters import Stage, report_counts
 from tests.support.pair import LEASE_SECONDS, Died, Pair, Service
 from tests.support.tasks import make_task
@@ -59,7 +60,7 @@ async def work(pair: Pair) -> None:
         try:
             if not await pair.work():
                 return
-        except* Died:
+        except* (Died, Unreachable):
             pair.leader.restart()
             pair.helper.restart()
         pair.clock.advance(LEASE_SECONDS + 1)
@@ -181,15 +182,16 @@ async def test_a_lease_that_is_lost_costs_no_other_job_anything(
         ("helper", "commit aggregation job"),
     ],
 )
-async def test_each_report_counts_once_whenever_a_party_dies(
-    pair: Pair, party: str, transaction: str, moment: str
+@pytest.mark.parametrize("end", [Died, Unreachable])
+async def test_each_report_counts_once_whenever_a_party_dies_or_loses_its_store(
+    pair: Pair, party: str, transaction: str, moment: str, end: type[BaseException]
 ) -> None:
     deaths: list[str] = []
 
     def die(name: str, at: str) -> None:
         if (name, at) == (transaction, moment) and not deaths:
             deaths.append(name)
-            raise Died
+            raise end("nobody knows whether it was committed")
 
     getattr(pair, party).on_moment = die
     await work(pair)
