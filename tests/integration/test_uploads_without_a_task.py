@@ -350,14 +350,15 @@ async def test_what_the_store_refuses_is_told_and_counted_once(
     assert leader.answering.under_way == 0
 
 
+@pytest.mark.parametrize("when", ["before commit", "committed"])
 @pytest.mark.parametrize(("error", "status"), [(Busy("x"), 503), (ZeroDivisionError(), 500)])
 async def test_what_the_store_fails_is_answered_as_ever(
-    pair: Pair, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int, when: str
 ) -> None:
     bodies, leader = await lone(pair, 2), Leader(pair)
 
     def fail(transaction: str, moment: str) -> None:
-        if (transaction, moment) == ("upload", "before commit"):
+        if (transaction, moment) == ("upload", when):
             raise error
 
     def send() -> None:
@@ -372,7 +373,7 @@ async def test_what_the_store_fails_is_answered_as_ever(
             assert leader.ask(leader.request(bodies[1])).status == 200
 
     await to_thread.run_sync(send)
-    assert stored(pair) == {"stored": 2}
+    assert stored(pair)["stored"] == 2
 
 
 async def test_a_fault_of_ours_before_it_is_taken_sends_it_the_long_way(
