@@ -1,6 +1,7 @@
 """Builds an aggregator from its parts, and rebuilds it when it reads its settings again."""
 
 import dataclasses
+import math
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -193,9 +194,9 @@ async def _leader(
     *,
     serve: bool,
     work: bool,
-    others: frozenset[Duty],
-    began: float,
-    check: StoreCheck | None,
+    others: frozenset[Duty] = frozenset(),
+    began: float = -math.inf,
+    check: StoreCheck | None = None,
 ) -> AsyncIterator[Service]:
     shown = shown_duties(others, serve=serve, work=work)
     async with (
@@ -234,9 +235,9 @@ async def _helper(
     *,
     serve: bool,
     work: bool,
-    others: frozenset[Duty],
-    began: float,
-    check: StoreCheck | None,
+    others: frozenset[Duty] = frozenset(),
+    began: float = -math.inf,
+    check: StoreCheck | None = None,
 ) -> AsyncIterator[Service]:
     # What was put off before `defer_jobs` was changed is answered.
     works_too = work or not settings.defer_jobs
