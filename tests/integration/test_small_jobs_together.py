@@ -19,8 +19,9 @@ from aggregator.service.helper import aggregation
 from aggregator.service.helper.aggregation import AggregationJobs
 from aggregator.service.leader import job_driver, small_jobs
 from aggregator.service.runtime import ServedTask
-from aggregator.service.storage.engine import tables
+from aggregator.service.storage.engine import locks, tables
 from aggregator.service.storage.engine.backends import Unreachable
+from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports.counters import Stage, report_counts
 from tests.support.pair import LEASE_SECONDS, Died, Pair, Service
 from tests.support.tasks import make_task
@@ -170,6 +171,33 @@ async def test_a_lease_that_is_lost_costs_no_other_job_anything(
     pair.clock.advance(LEASE_SECONDS + 1)
     await work(pair)
     assert await aggregated(pair) == ALL
+
+
+async def test_transactions_of_several_tasks_lock_them_in_one_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two that lock them in different orders would wait for each other."""
+    taken: dict[int, tuple[Transaction, list[bytes]]] = {}
+    usual = locks._take
+
+    def take(tx: Transaction, subject: str, task_id: bytes = b"", *, shared: bool = False) -> None:
+        _, tasks = taken.setdefault(id(tx), (tx, []))
+        if task_id and task_id not in tasks:
+            tasks.append(task_id)
+        usual(tx, subject, task_id, shared=shared)
+
+    async with Pair(tmp_path, TASKS[-1]) as pair:
+        await pair.provision(*reversed(TASKS[:-1]))
+        reports = [(await pair.reports([1] * REPORTS, task=task), task) for task in reversed(TASKS)]
+        monkeypatch.setattr(locks, "_take", take)
+        async with anyio.create_task_group() as group:
+            for each in reports:
+                group.start_soon(pair.upload, *each)
+        await pair.work()
+        assert await aggregated(pair) == ALL
+    several = [tasks for _, tasks in taken.values() if len(tasks) > 1]
+    assert several
+    assert several == [sorted(each) for each in several]
 
 
 @pytest.mark.parametrize("moment", ["before commit", "committed"])

@@ -104,6 +104,8 @@ class JobCreator:
 
         Return how many were made.
         """
+        # Whatever writes for several tasks at once takes their locks in one order (`put_group`).
+        due = sorted(due, key=lambda each: each.task.task_id.value)
         try:
             made = await self._runtime.database.run(
                 "create aggregation jobs", lambda tx: sum(_create_next(tx, each) for each in due)
