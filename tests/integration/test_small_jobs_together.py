@@ -24,6 +24,7 @@ from aggregator.service.storage.engine.backends import Unreachable
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.reports.counters import Stage, report_counts
 from tests.support.pair import LEASE_SECONDS, Died, Pair, Service
+from tests.support.permitted import SECRETS, given, openings, permitted
 from tests.support.tasks import make_task
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -176,27 +177,34 @@ async def test_transactions_of_several_tasks_lock_them_in_one_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two that lock them in different orders would wait for each other."""
+    with_permits = permitted(TaskId(b"\x30" * 32))  # of a domain that comes before the next task
+    tasks = [with_permits, make_task(id=str(TaskId(b"\x20" * 32))), *reversed(TASKS)]
+    order = [each.task_id.value for each in (*TASKS, *tasks[:2])]
     taken: dict[int, tuple[Transaction, list[bytes]]] = {}
     usual = locks._take
 
     def take(tx: Transaction, subject: str, task_id: bytes = b"", *, shared: bool = False) -> None:
-        _, tasks = taken.setdefault(id(tx), (tx, []))
-        if task_id and task_id not in tasks:
-            tasks.append(task_id)
+        _, locked = taken.setdefault(id(tx), (tx, []))
+        if task_id in order and task_id not in locked:
+            locked.append(task_id)
         usual(tx, subject, task_id, shared=shared)
 
-    async with Pair(tmp_path, TASKS[-1]) as pair:
-        await pair.provision(*reversed(TASKS[:-1]))
-        reports = [(await pair.reports([1] * REPORTS, task=task), task) for task in reversed(TASKS)]
+    async with Pair(tmp_path, with_permits) as pair:
+        await pair.provision(*tasks[1:])
+        reports = [(await pair.reports([1] * REPORTS, task=task), task) for task in tasks[1:]]
+        secrets = SECRETS[:REPORTS]
+        for service in (pair.leader, pair.helper):
+            given(service, with_permits)
+        of_people = await pair.reports([1] * REPORTS, openings=openings(with_permits, secrets))
         monkeypatch.setattr(locks, "_take", take)
         async with anyio.create_task_group() as group:
-            for each in reports:
+            for each in ((of_people, with_permits), *reports):
                 group.start_soon(pair.upload, *each)
         await pair.work()
         assert await aggregated(pair) == ALL
-    several = [tasks for _, tasks in taken.values() if len(tasks) > 1]
-    assert several
-    assert several == [sorted(each) for each in several]
+    several = [locked for _, locked in taken.values() if len(locked) > 1]
+    assert order in several
+    assert several == [sorted(each, key=order.index) for each in several]
 
 
 @pytest.mark.parametrize("moment", ["before commit", "committed"])

@@ -25,7 +25,13 @@ from aggregator.protocol.helper_aggregation import HelperInit, check_job, helper
 from aggregator.protocol.reports import report_sizes
 from aggregator.service.runtime import Runtime, ServedTask, aggregate_verified
 from aggregator.service.runtime.report_ages import ReportAges
-from aggregator.service.runtime.together import SMALL_BYTES, Together, attempt, store_together
+from aggregator.service.runtime.together import (
+    SMALL_BYTES,
+    Together,
+    attempt,
+    place_of,
+    store_together,
+)
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.answered_jobs import AnsweredJob, put_answered_job
 from aggregator.service.storage.jobs.deferred_jobs import (
@@ -172,7 +178,7 @@ class AggregationJobs:
         return store_together(
             database,
             "commit aggregation job",
-            [each.task_id for each in some],
+            [place_of(each.served.task) for each in some],
             [
                 attempt(partial(begin, each), context)
                 if is_new and (each.job_id is None or first_named[each.job_id] is each)

@@ -17,7 +17,14 @@ from aggregator.service.leader.job_steps import (
 )
 from aggregator.service.leader.rejects import Rejects
 from aggregator.service.runtime import Runtime, ServedTask
-from aggregator.service.runtime.together import SMALL_BYTES, Together, attempt, store_together
+from aggregator.service.runtime.together import (
+    SMALL_BYTES,
+    Place,
+    Together,
+    attempt,
+    place_of,
+    store_together,
+)
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.aggregation_jobs import AggregationJob
 from aggregator.service.storage.jobs.leases import Lease, Leased
@@ -26,6 +33,7 @@ from aggregator.service.storage.tasks.hpke_keys import HpkeKey, list_hpke_keys
 from aggregator.service.telemetry.tracing import note
 
 _Read: TypeAlias = tuple[ServedTask, JobReports]
+_UNREAD: Place = b"", False, b""
 _Answered: TypeAlias = tuple[Leased[AggregationJob], Request, bytes]
 
 
@@ -71,7 +79,7 @@ class SmallJobs:
         return store_together(
             self._runtime.database,
             "store aggregation request",
-            [each.job.task_id for each in some],
+            [place_of(read[0].task) if read else _UNREAD for read in found],
             [
                 attempt(partial(begin, each.lease, read), context)
                 for each, read, context in zip(some, found, contexts, strict=True)
@@ -93,7 +101,7 @@ class SmallJobs:
         return store_together(
             self._runtime.database,
             "finish aggregation job",
-            [leased.job.task_id for leased, _, _ in some],
+            [place_of(request.served.task) for _, request, _ in some],
             [
                 attempt(partial(end, leased.lease, request, answer), context)
                 for (leased, request, answer), context in zip(some, contexts, strict=True)

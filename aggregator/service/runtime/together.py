@@ -16,6 +16,7 @@ import anyio
 import anyio.lowlevel
 
 from aggregator.failures import in_thread
+from aggregator.protocol.task import Task
 from aggregator.service.runtime.fair_queue import FairQueue
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.transaction import Transaction
@@ -124,10 +125,22 @@ def attempt(work: Callable[[], R], context: Context | None = None) -> R | None:
         return None
 
 
+Place = tuple[bytes, bool, bytes]
+
+
+def place_of(task: Task) -> Place:
+    """Return where a task comes in transactions of several, which lock them in this order.
+
+    Tasks of one domain of permits come together, since theirs are spent together.
+    """
+    task_id, permits = task.task_id.value, task.permits
+    return (task_id, False, task_id) if permits is None else (permits.domain, True, task_id)
+
+
 def store_together(
     database: Database,
     name: str,
-    task_ids: Sequence[bytes],
+    places: Sequence[Place],
     works: Sequence[Callable[[Transaction], R] | None],
 ) -> list[R | None]:
     """Return what each of some works returns, in one transaction; None for all if that fails.
@@ -137,22 +150,22 @@ def store_together(
     Args:
         database: The store.
         name: The name of the transactions.
-        task_ids: The tasks of the works, in whose order locks are taken.
+        places: Where the tasks of the works come (`place_of`).
         works: They; None is passed over.
     """
-    rounds: dict[int, dict[bytes, tuple[int, Callable[[Transaction], R]]]] = {}
-    before: Counter[bytes] = Counter()
-    for place, (task_id, work) in enumerate(zip(task_ids, works, strict=True)):
+    rounds: dict[int, dict[Place, tuple[int, Callable[[Transaction], R]]]] = {}
+    before: Counter[Place] = Counter()
+    for number, (place, work) in enumerate(zip(places, works, strict=True)):
         if work is not None:
-            rounds.setdefault(before[task_id], {})[task_id] = place, work
-            before[task_id] += 1
+            rounds.setdefault(before[place], {})[place] = number, work
+            before[place] += 1
     results: list[R | None] = [None] * len(works)
-    for of_task in rounds.values():
-        places, some = zip(*(of_task[task_id] for task_id in sorted(of_task)), strict=True)
+    for of_place in rounds.values():
+        numbers, some = zip(*(of_place[place] for place in sorted(of_place)), strict=True)
         done = attempt(partial(database.run_sync, name, partial(_all, some)))
         if done is not None:
-            for place, result in zip(places, done, strict=True):
-                results[place] = result
+            for number, result in zip(numbers, done, strict=True):
+                results[number] = result
     return results
 
 

@@ -17,7 +17,7 @@ from aggregator.service.storage.engine.transaction import Transaction
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.store import make_store
 
-A, B = b"\x01" * 32, b"\x02" * 32
+A, B = (b"\x01", False, b"\x01"), (b"\x01", True, b"\x00")
 NUMBER: ContextVar[int] = ContextVar("number")
 
 
