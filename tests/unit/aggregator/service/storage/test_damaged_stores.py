@@ -4,6 +4,7 @@ Nothing more is written to it by any process, until a check finds nothing.
 """
 
 import functools
+import gc
 import os
 import random
 import resource
@@ -274,6 +275,8 @@ def test_a_transaction_that_meets_damage_is_the_last_that_writes(
 @contextmanager
 def without_descriptors() -> Iterator[None]:
     """Leave this process no file descriptor to open a file by."""
+    gc.collect()  # what other tests left open must not be closed in between
+    gc.disable()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 256), hard))
     opened: list[int] = []
@@ -286,6 +289,7 @@ def without_descriptors() -> Iterator[None]:
         for each in opened:
             os.close(each)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        gc.enable()
 
 
 def test_a_process_without_descriptors_calls_no_store_damaged_that_nobody_found_so(
