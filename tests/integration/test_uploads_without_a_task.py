@@ -30,7 +30,7 @@ from aggregator.service.telemetry import metrics
 from aggregator.service.web import app as web_app
 from aggregator.service.web import prompt_connection
 from aggregator.service.web.app import Edge, create_app
-from aggregator.service.web.at_once import WholeRequest
+from aggregator.service.web.at_once import SHORT_BODY, WholeRequest
 from aggregator.service.web.body_budget import BodyBudget
 from aggregator.service.web.connections import BoundedConnection
 from aggregator.service.web.cross_origin import CrossOrigin
@@ -564,3 +564,21 @@ async def test_a_fault_while_one_is_answered_keeps_no_other_waiting(
     monkeypatch.setattr(WholeRequest, "succeed", succeed)
     await to_thread.run_sync(send)
     assert stored(pair) == {"stored": 4}
+
+
+@pytest.mark.parametrize("size", [SHORT_BODY, SHORT_BODY + 1])
+async def test_only_short_bodies_are_offered(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    offered: list[int] = []
+
+    def take(_: object, request: WholeRequest) -> bool:
+        offered.append(len(request.body))
+        return False
+
+    monkeypatch.setattr(prompt_connection, "takes_at_once", take)
+    leader = Leader(pair)
+    with leader.served(monkeypatch):
+        answer = await to_thread.run_sync(leader.ask, leader.request(bytes(size)))
+    assert (answer.status, leader.tasks) == (400, 1)
+    assert offered == ([size] if size <= SHORT_BODY else [])

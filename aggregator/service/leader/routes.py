@@ -29,7 +29,7 @@ from aggregator.protocol.reports import report_sizes
 from aggregator.protocol.task import Task
 from aggregator.service.config import POLL_SECONDS, LeaderSettings
 from aggregator.service.leader.answers_so_far import answers_so_far
-from aggregator.service.leader.upload_checks import MAX_REPORTS, SHORT_BODY, Below
+from aggregator.service.leader.upload_checks import MAX_REPORTS, Below
 from aggregator.service.leader.uploads import Grouping, Uploads
 from aggregator.service.runtime import Runtime, ServedTask, UploadTerms
 from aggregator.service.runtime.in_band import check_id
@@ -135,7 +135,7 @@ class LeaderResources(AggregatorResources):
     def upload_at_once(self, request: WholeRequest) -> bool:
         """Take a usual report that comes alone; `upload` takes, or refuses, all else."""
         scope, body = request.scope, request.body
-        is_short = len(body) <= min(SHORT_BODY, self._settings.max_body_size)
+        is_short = len(body) <= self._settings.max_body_size
         if not (is_short and is_plainly(UploadRequest.message, scope["headers"], _IN_BAND)):
             return False
         try:

@@ -14,6 +14,9 @@ from typing import Final
 from fastapi import Request, Response
 from starlette.types import Scope
 
+SHORT_BODY: Final = 32 * 2**10
+"""The most bytes of a body that is offered so: it is not in the budget of all bodies before."""
+
 REST: Final = "prio.rest"
 """The key in a request's scope of what answers it instead of its route's handler."""
 
@@ -26,13 +29,13 @@ AtOnce = Callable[["WholeRequest"], bool]
 
 
 class WholeRequest:
-    """A request that has come whole, and that nothing answers yet.
+    """A request with a short body that has come whole, and that nothing answers yet.
 
     Whoever takes it sets `rest`, and later calls `succeed` or `go_on`; only the first call counts.
 
     Attributes:
         scope: What the application is told of it.
-        body: Its body.
+        body: Its body, of at most `SHORT_BODY` bytes.
         headers: Those of a success; layers add theirs.
         at_end: Is called once it was answered, in whichever way, or its peer has left.
         rest: Answers it if it takes the long way.

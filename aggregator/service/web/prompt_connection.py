@@ -7,19 +7,16 @@ not come after a moment, and from then on all limits on slow bodies hold.
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from typing_extensions import override
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from aggregator.service.web.at_once import Header, WholeRequest, takes_at_once
+from aggregator.service.web.at_once import SHORT_BODY, Header, WholeRequest, takes_at_once
 
 SOON_SECONDS = 0.05
 """How long a task waits to begin while the rest of a short body may come."""
-
-_SHORT_BODY: Final = 32 * 2**10
-"""The most bytes of a short body: it is not in the budget of all bodies until a task begins."""
 
 
 class PromptConnection(HttpToolsProtocol):
@@ -53,8 +50,8 @@ class PromptConnection(HttpToolsProtocol):
             return False
         if self._soon is None:
             size = next((value for name, value in self.headers if name == b"content-length"), b"")
-            is_number = size.isdigit() and len(size) <= len(str(_SHORT_BODY))
-            if not is_number or int(size) > _SHORT_BODY:
+            is_number = size.isdigit() and len(size) <= len(str(SHORT_BODY))
+            if not is_number or int(size) > SHORT_BODY:
                 return False
             self._soon = self.loop.call_later(SOON_SECONDS, self._begin)
         return True
@@ -68,7 +65,8 @@ class PromptConnection(HttpToolsProtocol):
             return
         (cycle, app), self._begun = self._begun, None
         is_whole = not (cycle.more_body or self.transport.is_closing())
-        if is_whole and not cycle.waiting_for_100_continue and self._is_taken(cycle, app):
+        is_usual = len(cycle.body) <= SHORT_BODY and not cycle.waiting_for_100_continue
+        if is_whole and is_usual and self._is_taken(cycle, app):
             return
         super()._start_asgi_task(cycle, app)
 
