@@ -23,15 +23,10 @@ from aggregator.dap.report_errors import ReportError
 from aggregator.failures import in_thread
 from aggregator.protocol.helper_aggregation import HelperInit, check_job, helper_init
 from aggregator.protocol.reports import report_sizes
+from aggregator.protocol.task import Task
 from aggregator.service.runtime import Runtime, ServedTask, aggregate_verified
 from aggregator.service.runtime.report_ages import ReportAges
-from aggregator.service.runtime.together import (
-    SMALL_BYTES,
-    Together,
-    attempt,
-    place_of,
-    store_together,
-)
+from aggregator.service.runtime.together import SMALL_BYTES, Together, attempt, store_together
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.answered_jobs import AnsweredJob, put_answered_job
 from aggregator.service.storage.jobs.deferred_jobs import (
@@ -169,16 +164,15 @@ class AggregationJobs:
         keypairs = self._runtime.keypairs_of(keys)
         first_named = {each.job_id: each for each in reversed(some)}  # only one gets its name
 
-        def begin(asked: _Asked) -> Callable[[Transaction], AnsweredJob | DeferredJob]:
+        def begin(asked: _Asked) -> tuple[Task, Callable[[Transaction], AnsweredJob | DeferredJob]]:
             work, commit = self._work(asked, keypairs, asked.find)
             init = self._runtime.verify_here(asked.served.task, work)
             note(reports=len(init.ids))
-            return partial(commit, init)
+            return asked.served.task, partial(commit, init)
 
         return store_together(
             database,
             "commit aggregation job",
-            [place_of(each.served.task) for each in some],
             [
                 attempt(partial(begin, each), context)
                 if is_new and (each.job_id is None or first_named[each.job_id] is each)
@@ -253,7 +247,7 @@ class _Asked:
         Our shares of long vectors are short seeds: what they take is as long as the leader's.
         """
         if self.served.task.permits is not None:
-            return False  # permits are spent in the order of their domains, not of their tasks
+            return False  # all that a transaction spends of a domain must be one sorted statement
         sizes = report_sizes(self.served.task)
         uploaded = sizes.most_reports_in(self.body) * sizes.report_of(0, 0)
         return max(len(self.body), uploaded) <= SMALL_BYTES

@@ -20,7 +20,7 @@ from aggregator.errors import AggregatorError
 from aggregator.protocol.reports import report_sizes
 from aggregator.protocol.task import Task
 from aggregator.service.runtime import Runtime
-from aggregator.service.runtime.together import place_of
+from aggregator.service.runtime.lock_order import lock_order
 from aggregator.service.storage.batches.selected import batch_with_room
 from aggregator.service.storage.engine.backends import Unreachable
 from aggregator.service.storage.engine.transaction import Transaction
@@ -105,7 +105,7 @@ class JobCreator:
 
         Return how many were made.
         """
-        due = sorted(due, key=lambda each: place_of(each.task))
+        due = sorted(due, key=lambda each: lock_order(each.task))
         try:
             made = await self._runtime.database.run(
                 "create aggregation jobs", lambda tx: sum(_create_next(tx, each) for each in due)

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Sequence
 from contextvars import Context
 from functools import partial
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
+from aggregator.protocol.task import Task
 from aggregator.service.leader.job_steps import (
     Begun,
     Ended,
@@ -17,14 +18,7 @@ from aggregator.service.leader.job_steps import (
 )
 from aggregator.service.leader.rejects import Rejects
 from aggregator.service.runtime import Runtime, ServedTask
-from aggregator.service.runtime.together import (
-    SMALL_BYTES,
-    Place,
-    Together,
-    attempt,
-    place_of,
-    store_together,
-)
+from aggregator.service.runtime.together import SMALL_BYTES, Together, attempt, store_together
 from aggregator.service.storage.engine.transaction import Transaction
 from aggregator.service.storage.jobs.aggregation_jobs import AggregationJob
 from aggregator.service.storage.jobs.leases import Lease, Leased
@@ -32,8 +26,9 @@ from aggregator.service.storage.reports.claims import JobReports
 from aggregator.service.storage.tasks.hpke_keys import HpkeKey, list_hpke_keys
 from aggregator.service.telemetry.tracing import note
 
+_R = TypeVar("_R")
+_Work: TypeAlias = tuple[Task, Callable[[Transaction], _R]]
 _Read: TypeAlias = tuple[ServedTask, JobReports]
-_UNREAD: Place = b"", False, b""
 _Answered: TypeAlias = tuple[Leased[AggregationJob], Request, bytes]
 
 
@@ -67,19 +62,20 @@ class SmallJobs:
         keys, found = self._runtime.database.read_sync("reports of job", read)
         keypairs = self._runtime.keypairs_of(keys)
 
-        def begin(lease: Lease, read: _Read | None) -> Callable[[Transaction], Begun] | None:
+        def begin(lease: Lease, read: _Read | None) -> _Work[Begun] | None:
             if read is None or read[1].has_twins or read[1].were_unreadable:
                 return None
             served, stored = read
             note(reports=len(stored))
             work = partial(begin_job, served, keypairs, stored, now, skew)
             begun = self._runtime.verify_here(served.task, work)
-            return None if begun.later else partial(store_begun, lease=lease, begun=begun)
+            if begun.later:
+                return None
+            return served.task, partial(store_begun, lease=lease, begun=begun)
 
         return store_together(
             self._runtime.database,
             "store aggregation request",
-            [place_of(read[0].task) if read else _UNREAD for read in found],
             [
                 attempt(partial(begin, each.lease, read), context)
                 for each, read, context in zip(some, found, contexts, strict=True)
@@ -87,21 +83,20 @@ class SmallJobs:
         )
 
     def _end(self, some: Sequence[_Answered], contexts: Sequence[Context]) -> list[Ended | None]:
-        def end(
-            lease: Lease, request: Request, answer: bytes
-        ) -> Callable[[Transaction], Ended] | None:
+        def end(lease: Lease, request: Request, answer: bytes) -> _Work[Ended] | None:
             if request.state is None:
                 return None
-            work = partial(finish_job, request.served, request.state, answer)
-            finished = self._runtime.verify_here(request.served.task, work)
+            task = request.served.task
+            finished = self._runtime.verify_here(
+                task, partial(finish_job, request.served, request.state, answer)
+            )
             if Rejects.of(finished.rejected).too_early:
                 return None
-            return partial(commit_job, lease=lease, request=request.body, finished=finished)
+            return task, partial(commit_job, lease=lease, request=request.body, finished=finished)
 
         return store_together(
             self._runtime.database,
             "finish aggregation job",
-            [place_of(request.served.task) for _, request, _ in some],
             [
                 attempt(partial(end, leased.lease, request, answer), context)
                 for (leased, request, answer), context in zip(some, contexts, strict=True)

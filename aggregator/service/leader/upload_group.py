@@ -16,7 +16,7 @@ from aggregator.protocol.permits import mark_of
 from aggregator.protocol.reports import report_sizes
 from aggregator.protocol.task import Task
 from aggregator.service.runtime import UploadTerms
-from aggregator.service.runtime.together import place_of
+from aggregator.service.runtime.lock_order import lock_order
 from aggregator.service.storage.engine.transaction import Transaction, UnknownTask
 from aggregator.service.storage.ledger.charges import is_used_up
 from aggregator.service.storage.reports.counters import RELEASES_USED_UP, Stage, count_reports
@@ -119,8 +119,8 @@ def put_group(tx: Transaction, group: list[Upload]) -> None:
     # Sorted: other processes write groups too, and all must take their tasks' locks in one order.
     # The tasks of a domain of permits come together, since theirs are spent together.
     units: dict[tuple[bytes, bool], list[_OfTask]] = {}
-    for uploads in sorted(of_task.values(), key=lambda each: place_of(each[0].task)):
-        unit, has_permits, _ = place_of(uploads[0].task)
+    for uploads in sorted(of_task.values(), key=lambda each: lock_order(each[0].task)):
+        unit, has_permits, _ = lock_order(uploads[0].task)
         units.setdefault((unit, has_permits), []).append(_OfTask(uploads))
     for (_, has_permits), tasks in units.items():
         if has_permits:

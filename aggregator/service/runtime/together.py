@@ -18,6 +18,7 @@ import anyio.lowlevel
 from aggregator.failures import in_thread
 from aggregator.protocol.task import Task
 from aggregator.service.runtime.fair_queue import FairQueue
+from aggregator.service.runtime.lock_order import LockOrder, lock_order
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.transaction import Transaction
 
@@ -125,23 +126,10 @@ def attempt(work: Callable[[], R], context: Context | None = None) -> R | None:
         return None
 
 
-Place = tuple[bytes, bool, bytes]
-
-
-def place_of(task: Task) -> Place:
-    """Return where a task comes in transactions of several, which lock them in this order.
-
-    Tasks of one domain of permits come together, since theirs are spent together.
-    """
-    task_id, permits = task.task_id.value, task.permits
-    return (task_id, False, task_id) if permits is None else (permits.domain, True, task_id)
-
-
 def store_together(
     database: Database,
     name: str,
-    places: Sequence[Place],
-    works: Sequence[Callable[[Transaction], R] | None],
+    works: Sequence[tuple[Task, Callable[[Transaction], R]] | None],
 ) -> list[R | None]:
     """Return what each of some works returns, in one transaction; None for all if that fails.
 
@@ -150,18 +138,18 @@ def store_together(
     Args:
         database: The store.
         name: The name of the transactions.
-        places: Where the tasks of the works come (`place_of`).
-        works: They; None is passed over.
+        works: They, each with its task; None is passed over.
     """
-    rounds: dict[int, dict[Place, tuple[int, Callable[[Transaction], R]]]] = {}
-    before: Counter[Place] = Counter()
-    for number, (place, work) in enumerate(zip(places, works, strict=True)):
-        if work is not None:
-            rounds.setdefault(before[place], {})[place] = number, work
-            before[place] += 1
+    rounds: dict[int, dict[LockOrder, tuple[int, Callable[[Transaction], R]]]] = {}
+    before: Counter[LockOrder] = Counter()
+    for number, each in enumerate(works):
+        if each is not None:
+            order, work = lock_order(each[0]), each[1]
+            rounds.setdefault(before[order], {})[order] = number, work
+            before[order] += 1
     results: list[R | None] = [None] * len(works)
-    for of_place in rounds.values():
-        numbers, some = zip(*(of_place[place] for place in sorted(of_place)), strict=True)
+    for of_task in rounds.values():
+        numbers, some = zip(*(of_task[order] for order in sorted(of_task)), strict=True)
         done = attempt(partial(database.run_sync, name, partial(_all, some)))
         if done is not None:
             for number, result in zip(numbers, done, strict=True):

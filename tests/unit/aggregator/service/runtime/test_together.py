@@ -1,6 +1,6 @@
 """What comes at once is done together, and what does not go smoothly is done again alone."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from contextvars import Context, ContextVar
 from functools import partial
@@ -10,14 +10,16 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from aggregator.dap.ids import TaskId
 from aggregator.errors import StoreError
 from aggregator.service.runtime.together import MOST, Together, attempt, store_together
 from aggregator.service.storage.engine.database import Database
 from aggregator.service.storage.engine.transaction import Transaction
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.store import make_store
+from tests.support.tasks import make_task
 
-A, B = (b"\x01", False, b"\x01"), (b"\x01", True, b"\x00")
+A, B = (make_task(id=str(TaskId(bytes([number] * 32)))) for number in (1, 2))
 NUMBER: ContextVar[int] = ContextVar("number")
 
 
@@ -133,9 +135,6 @@ def store(tmp_path: Path) -> Iterator[Database]:
         yield database
 
 
-Work = Callable[[Transaction], int]
-
-
 def test_works_of_several_tasks_are_one_transaction_in_the_order_of_their_tasks(
     store: Database,
 ) -> None:
@@ -145,8 +144,8 @@ def test_works_of_several_tasks_are_one_transaction_in_the_order_of_their_tasks(
         seen.append((number, tx))
         return number
 
-    works: list[Work | None] = [partial(work, 0), None, partial(work, 2), partial(work, 3)]
-    assert store_together(store, "test", [B, A, A, B], works) == [0, None, 2, 3]
+    works = [(B, partial(work, 0)), None, (A, partial(work, 2)), (B, partial(work, 3))]
+    assert store_together(store, "test", works) == [0, None, 2, 3]
     (two, first), (zero, second), (three, third) = seen
     assert (two, zero, three) == (2, 0, 3)
     assert first is second
@@ -160,8 +159,8 @@ def test_if_one_work_fails_none_of_its_transaction_is_stored(
     def refuse(tx: Transaction) -> int:
         raise tx.refuse(error)
 
-    assert store_together(store, "test", [A, B], [lambda _: 1, refuse]) == [None, None]
-    assert store_together(store, "test", [A, B], [None, lambda _: 1]) == [None, 1]
+    assert store_together(store, "test", [(A, lambda _: 1), (B, refuse)]) == [None, None]
+    assert store_together(store, "test", [None, (B, lambda _: 1)]) == [None, 1]
 
 
 def test_an_attempt_that_fails_returns_nothing() -> None:
