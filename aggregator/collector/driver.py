@@ -118,7 +118,7 @@ class Driver:
                 await self._database.run("locate", lambda tx: store.set_location(tx, name, where))
                 return await fill(collector, collection, reports)
             except BaseException as error:
-                why = str(error) if isinstance(error, PeerError) else "it took too long"
+                why = str(error) if isinstance(error, AggregatorError) else "it was broken off"
                 with anyio.CancelScope(shield=True):
                     await self._break_off(name, f"the bundle was not handed in: {why}")
                 raise
